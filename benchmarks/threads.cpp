@@ -192,7 +192,7 @@ void run(Options options) {
   const Key<float> floor = kernels::host::kth_key(others[0].data(), options.count, k).key;
   Rank::Entries other(k);
   memory.select(others[0].data(), options.count, floor, other, k);
-  const std::int64_t other_count = std::min(k, memory.told().found.hits);
+  const std::int64_t other_count = std::min(k, memory.results().found.hits);
 
   const Threads threads(options.threads, processors_by_core());
   Rank one(options.count, k, Threads()), several(options.count, k, threads);

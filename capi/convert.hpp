@@ -93,9 +93,6 @@ inline weir_statistics to_c(const Statistics& full) {
   c.seconds_apply = full.seconds_apply;
   c.seconds_total = full.seconds_total;
   c.seconds_waited = full.seconds_waited;
-  c.rethresholded = full.rethresholded ? 1 : 0;
-  c.recut = full.recut ? 1 : 0;
-  c.balanced = full.balanced ? 1 : 0;
   c.skipped = full.skipped ? 1 : 0;
   return c;
 }
@@ -110,6 +107,7 @@ inline weir_algorithm_info to_c(const AlgorithmInfo& full) {
   c.cuda_memory = full.cuda_memory ? 1 : 0;
   c.packed = full.packed ? 1 : 0;
   c.parameters = full.parameters.data();
+  c.counters = full.counters.data();
   return c;
 }
 

@@ -120,6 +120,14 @@ weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* sta
   return guard_handle(plan, [&] { fill_struct(statistics, to_c(plan->plan.statistics())); });
 }
 
+weir_status weir_plan_counter(const weir_plan* plan, const char* name, std::int64_t* runs) {
+  return guard_handle(plan, [&] {
+    need(name != nullptr, "the name of the counter is NULL");
+    need(runs != nullptr, "the address for the runs is NULL");
+    *runs = plan->plan.counter(name);
+  });
+}
+
 weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual) {
   return guard_handle(plan, [&] { fill_struct(residual, residual_of(*plan)); });
 }

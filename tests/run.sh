@@ -7,6 +7,7 @@ build=$root/build-tests
 jobs=$(nproc)
 install=yes
 every_label=no
+half=both
 all_stages=(cases mpich cluster address thread)
 # One case of as many in large grids, another one with each commit.
 every=${TEST_EVERY:-8}
@@ -17,7 +18,7 @@ packages=(g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin l
 
 usage() {
   cat <<END
-Usage: run.sh [--every-label | --all | --stage STAGE]... [--build DIR] [--no-install]
+Usage: run.sh [--every-label | --all | --stage STAGE [--half 1|2]]... [--build DIR] [--no-install]
 
 Installs the packages that are missing, builds, and runs tests through CTest.
 
@@ -26,6 +27,7 @@ Installs the packages that are missing, builds, and runs tests through CTest.
   --every-label  all of these, whatever has changed
   --all          everything: all stages below
   --stage STAGE  one of them; may be repeated
+  --half 1|2     half of the stages that take long: every second case of cases, one MPI of cluster, half of the labels of address
   --build DIR    where to build (default: $build)
   --no-install   never call apt-get: stop when a package is missing
 
@@ -53,16 +55,21 @@ while [ $# -gt 0 ]; do
     --no-install) install=no ;;
     --every-label) every_label=yes ;;
     --all) stages=("${all_stages[@]}") ;;
-    --build | --stage) [ $# -ge 2 ] || fail "$1 needs a value; see --help" ;;&
+    --build | --stage | --half) [ $# -ge 2 ] || fail "$1 needs a value; see --help" ;;&
     --build) build=$(realpath -m "$2") && shift ;;
     --stage)
       [[ " ${all_stages[*]} " == *" $2 "* ]] || fail "there is no stage '$2': choose one of ${all_stages[*]}"
       stages+=("$2") && shift
       ;;
+    --half)
+      [ "$2" = 1 ] || [ "$2" = 2 ] || fail "there is no half '$2': choose 1 or 2"
+      half=$2 && shift
+      ;;
     *) fail "unknown option $1; see --help" ;;
   esac
   shift
 done
+[ "$half" = both ] || [ ${#stages[@]} -gt 0 ] || fail "--half needs a --stage; see --help"
 [ ${#stages[@]} -gt 0 ] || stages=(usual)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
@@ -163,7 +170,7 @@ run_usual() {
   mv "$stamp.next" "$stamp"
 }
 run_cases() {
-  export TEST_EVERY=1
+  if [ "$half" = both ]; then export TEST_EVERY=1; else export TEST_EVERY=2 TEST_OFFSET=$half; fi
   build_openmpi AUTO OFF weir_simulate_fusion weir_simulate_pto
   run_tests openmpi -LE cluster
 }
@@ -175,13 +182,15 @@ run_mpich() {
 run_cluster() {
   export TEST_EVERY=1
   build_openmpi OFF OFF
-  build_mpich
-  run_tests openmpi -L cluster
-  run_tests mpich -L cluster
+  [ "$half" = 2 ] || run_tests openmpi -L cluster
+  [ "$half" = 1 ] || build_mpich
+  [ "$half" = 1 ] || run_tests mpich -L cluster
 }
 run_address() {
   export TEST_EVERY=$every TEST_OFFSET=$offset
   local labels="unit collectives fusion optim embedding checkpoint datacache compress"
+  [ "$half" = 1 ] && labels="unit collectives compress"
+  [ "$half" = 2 ] && labels="fusion optim embedding checkpoint datacache"
   build_address "tests_of_${labels// / tests_of_}"
   run_tests address -L "^(${labels// /|})$"
 }

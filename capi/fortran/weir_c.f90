@@ -17,17 +17,17 @@ module weir_c
     c_comm_nearest_gpu, c_comm_stragglers, c_comm_broadcast, c_comm_allgather, c_comm_dump, c_comm_refuse, c_comm_destroy, &
     c_plan_create, c_plan_destroy, c_plan_run, c_plan_run_sparse, c_plan_start, c_plan_start_sparse, c_plan_run_on_stream, &
     c_plan_run_sparse_on_stream, c_plan_start_on_stream, c_plan_start_sparse_on_stream, c_plan_test, c_plan_wait, c_plan_wait_for, &
-    c_plan_sparse_result, c_plan_get_statistics, c_plan_residual, c_plan_get_config, c_plan_memory_bytes, c_plan_state_bytes, &
-    c_plan_save_state, c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, c_plan_explanation, &
-    c_plan_reset, c_plan_scale_residual, c_schedule_create, c_schedule_destroy, c_schedule_priority, c_schedule_started, &
-    c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, c_embedding_create, &
-    c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, c_embedding_lookup_wait, &
-    c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, c_embedding_prefetch_test, &
-    c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, c_embedding_update_test, &
-    c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, c_embedding_lookup_int64_on_stream, &
-    c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, c_embedding_update_on_stream, &
-    c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, c_embedding_get_config, &
-    c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
+    c_plan_sparse_result, c_plan_get_statistics, c_plan_counter, c_plan_residual, c_plan_get_config, c_plan_memory_bytes, &
+    c_plan_state_bytes, c_plan_save_state, c_plan_restore_state, c_plan_encoded_bytes, c_plan_encode, c_encoded_inspect, c_decode, &
+    c_plan_explanation, c_plan_reset, c_plan_scale_residual, c_schedule_create, c_schedule_destroy, c_schedule_priority, &
+    c_schedule_started, c_schedule_test, c_schedule_wait, c_schedule_wait_all, c_schedule_pending, c_exchange_name, c_exchange, &
+    c_embedding_create, c_embedding_destroy, c_embedding_lookup_int32, c_embedding_lookup_int64, c_embedding_lookup_test, &
+    c_embedding_lookup_wait, c_embedding_lookup_wait_for, c_embedding_prefetch_int32, c_embedding_prefetch_int64, &
+    c_embedding_prefetch_test, c_embedding_prefetch_wait, c_embedding_prefetch_wait_for, c_embedding_update, &
+    c_embedding_update_test, c_embedding_update_wait, c_embedding_update_wait_for, c_embedding_lookup_int32_on_stream, &
+    c_embedding_lookup_int64_on_stream, c_embedding_prefetch_int32_on_stream, c_embedding_prefetch_int64_on_stream, &
+    c_embedding_update_on_stream, c_embedding_set_learning_rate, c_embedding_export_rows, c_embedding_import_rows, &
+    c_embedding_get_config, c_embedding_memory_bytes, c_embedding_state_bytes, c_embedding_save_state, c_embedding_restore_state, &
     c_embedding_get_statistics, c_checkpoint_create, c_checkpoint_destroy, c_checkpoint_add_plan, c_checkpoint_add_embedding, &
     c_checkpoint_add_fused, c_checkpoint_add_optimizer, c_checkpoint_add_sparse_adam, c_checkpoint_add_schedule, &
     c_checkpoint_add_array, c_checkpoint_set_integer, c_checkpoint_set_real, c_checkpoint_set_text, c_checkpoint_get_integer, &
@@ -94,12 +94,10 @@ module weir_c
     real(c_double) :: seconds_exchange = 0
     real(c_double) :: seconds_apply = 0
     real(c_double) :: seconds_total = 0
-    integer(c_int32_t) :: rethresholded = 0
-    integer(c_int32_t) :: recut = 0
-    integer(c_int32_t) :: balanced = 0
-    integer(c_int32_t) :: skipped = 0
     real(c_double) :: seconds_in_node = 0
     real(c_double) :: seconds_waited = 0
+    integer(c_int32_t) :: skipped = 0
+    integer(c_int32_t) :: reserved = 0
   end type
 
   type, bind(C) :: c_algorithm_info
@@ -111,6 +109,7 @@ module weir_c
     integer(c_int32_t) :: cuda_memory = 0
     integer(c_int32_t) :: packed = 0
     type(c_ptr) :: parameters = c_null_ptr
+    type(c_ptr) :: counters = c_null_ptr
   end type
 
   type, bind(C) :: c_compressor_info
@@ -663,6 +662,13 @@ module weir_c
       import :: c_int, c_ptr, c_statistics
       type(c_ptr), value :: plan
       type(c_statistics), intent(inout) :: statistics
+      integer(c_int) :: returned
+    end function
+    function c_plan_counter(plan, name, runs) bind(C, name='weir_plan_counter') result(returned)
+      import :: c_char, c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: plan
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), intent(inout) :: runs
       integer(c_int) :: returned
     end function
     function c_plan_residual(plan, residual) bind(C, name='weir_plan_residual') result(returned)
@@ -1905,9 +1911,6 @@ contains
     to%seconds_apply = c%seconds_apply
     to%seconds_total = c%seconds_total
     to%seconds_waited = c%seconds_waited
-    to%rethresholded = c%rethresholded /= 0
-    to%recut = c%recut /= 0
-    to%balanced = c%balanced /= 0
     to%skipped = c%skipped /= 0
   end subroutine
 
@@ -1922,6 +1925,7 @@ contains
     to%cuda_memory = c%cuda_memory /= 0
     to%packed = c%packed /= 0
     to%parameters = text_of(c%parameters)
+    to%counters = text_of(c%counters)
   end subroutine
 
   subroutine compressor_info_from_c(c, to)

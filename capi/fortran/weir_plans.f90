@@ -1,6 +1,7 @@
 ! weir_plans.f90: one tensor's allreduce.
 module weir_plans
-  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_ptr, c_ptr, &
+  use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, &
+    c_null_ptr, c_ptr, &
                                          c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   use weir_arrays, only: array_view, view_of, why_unusable
@@ -60,6 +61,9 @@ module weir_plans
     generic :: residual => residual_real32, residual_real64, residual_address
     !> (statistics, ierr): what the last run did on this rank.
     procedure :: statistics => get_statistics
+    !> (name, ierr): how many runs since the plan was made, or reset, did what `name` says, such as 'recut', int64. The `counters` of
+    !> a weir_algorithm_info list the names of an algorithm.
+    procedure :: counter
     !> (config, ierr): what is in force.
     procedure :: config => get_config
     !> (ierr): bytes that this plan holds, besides the caller's gradient, int64.
@@ -497,6 +501,18 @@ contains
     if (status == WEIR_OK) call from_c(c, config)
     call end_call(status, self%owner, ierr)
   end subroutine
+
+  function counter(self, name, ierr) result(runs)
+    class(weir_allreduce_plan), intent(in) :: self
+    character(len=*), intent(in) :: name
+    integer, intent(out), optional :: ierr
+    integer(int64) :: runs
+    integer(c_int64_t) :: found
+
+    found = 0
+    call end_call(c_plan_counter(self%handle, trim(name)//c_null_char, found), self%owner, ierr)
+    runs = found
+  end function
 
   function memory_bytes(self, ierr) result(bytes)
     class(weir_allreduce_plan), intent(in) :: self

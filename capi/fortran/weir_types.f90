@@ -296,9 +296,6 @@ module weir_types
     real(real64) :: seconds_apply = 0
     real(real64) :: seconds_total = 0 !< from start to completion, without waiting for the caller to take the result
     real(real64) :: seconds_waited = 0 !< that the caller spent in wait, test or run until this run had finished
-    logical :: rethresholded = .false. !< mode reuse: the local or global threshold was re-evaluated
-    logical :: recut = .false. !< regions were re-cut because sizes showed imbalance
-    logical :: balanced = .false. !< the balance step ran
     logical :: skipped = .false. !< WEIR_NON_FINITE_SKIP took effect
   end type
 
@@ -311,6 +308,7 @@ module weir_types
     logical :: cuda_memory = .false. !< takes gradients in CUDA memory
     logical :: packed = .false. !< carries bytes that compressors make of float32 gradients
     character(len=:), allocatable :: parameters !< with their defaults: "window=4"; empty: it has none
+    character(len=:), allocatable :: counters !< what plans count: "rethresholded,recut"; empty: nothing
   end type
 
   !> One row of the compressor registry: what AllreduceConfig's `compressor` may name.

@@ -293,12 +293,10 @@ typedef struct weir_statistics {
   /** residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream */
   double seconds_apply;
   double seconds_total;   /**< from start to completion, without waiting for the caller to take the result */
-  int32_t rethresholded;  /**< nonzero: mode reuse: the local or global threshold was re-evaluated */
-  int32_t recut;          /**< nonzero: regions were re-cut because sizes showed imbalance */
-  int32_t balanced;       /**< nonzero: the balance step ran */
-  int32_t skipped;        /**< nonzero: WEIR_NON_FINITE_SKIP took effect */
   double seconds_in_node; /**< dense reduce-scatter and sparse allgather of algorithms that shard within nodes */
   double seconds_waited;  /**< that the caller spent in wait, test or run until this run had finished */
+  int32_t skipped;        /**< nonzero: WEIR_NON_FINITE_SKIP took effect */
+  int32_t reserved;       /**< 0 */
 } weir_statistics;
 
 /** One row of the algorithm registry. Set struct_size to its size before a call fills it. */
@@ -311,6 +309,7 @@ typedef struct weir_algorithm_info {
   int32_t cuda_memory;    /**< nonzero: takes gradients in CUDA memory */
   int32_t packed;         /**< nonzero: carries bytes that compressors make of float32 gradients */
   const char* parameters; /**< with their defaults: "window=4"; empty: it has none */
+  const char* counters;   /**< what plans count: "rethresholded,recut"; empty: nothing */
 } weir_algorithm_info;
 
 /** One row of the compressor registry: what AllreduceConfig's `compressor` may name. Set struct_size to its size before a call

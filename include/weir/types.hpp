@@ -266,12 +266,9 @@ struct Statistics {
   double seconds_exchange = 0;
   /// residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the stream
   double seconds_apply = 0;
-  double seconds_total = 0;    ///< from start to completion, without waiting for the caller to take the result
-  double seconds_waited = 0;   ///< that the caller spent in wait, test or run until this run had finished
-  bool rethresholded = false;  ///< mode reuse: the local or global threshold was re-evaluated
-  bool recut = false;          ///< regions were re-cut because sizes showed imbalance
-  bool balanced = false;       ///< the balance step ran
-  bool skipped = false;        ///< NonFinite::skip took effect
+  double seconds_total = 0;   ///< from start to completion, without waiting for the caller to take the result
+  double seconds_waited = 0;  ///< that the caller spent in wait, test or run until this run had finished
+  bool skipped = false;       ///< NonFinite::skip took effect
 };
 
 /// One row of the algorithm registry.
@@ -283,6 +280,7 @@ struct AlgorithmInfo {
   bool cuda_memory = false;     ///< takes gradients in CUDA memory
   bool packed = false;          ///< carries bytes that compressors make of float32 gradients
   std::string_view parameters;  ///< with their defaults: "window=4"; empty: it has none
+  std::string_view counters;    ///< what plans count: "rethresholded,recut"; empty: nothing
 };
 
 /// One row of the compressor registry: what AllreduceConfig's `compressor` may name.

@@ -153,11 +153,15 @@ weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics);
+/** *runs becomes how many of this plan's runs since it was made, or reset, did what `name` says, such as "recut".
+ *  weir_algorithm_info's `counters` lists the names of an algorithm. */
+weir_status weir_plan_counter(const weir_plan* plan, const char* name, int64_t* runs);
 /** WEIR_ERR_BUSY while a run is in flight. */
 weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual);
 /** Gives what is in force: `algorithm_parameters`, `compressor`, `compressor_parameters` and `error_feedback` also where they were
- *  left to the defaults. With automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present choice.
- *  `k` and `threads` stay as given, as do schedule=automatic and radix=0. Texts are valid until the plan's next start or destruction. */
+ *  left to the defaults. With automatic choice, `algorithm`, `wire_format`, `wire_values` and the compressor are the present
+ * choice. `k` and `threads` stay as given, as do schedule=automatic and radix=0. Texts are valid until the plan's next start or
+ * destruction. */
 weir_status weir_plan_get_config(const weir_plan* plan, weir_allreduce_config* config);
 /** Bytes that this plan holds, besides the caller's gradient. */
 weir_status weir_plan_memory_bytes(const weir_plan* plan, int64_t* bytes);

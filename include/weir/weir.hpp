@@ -70,6 +70,8 @@ using LogFunction = std::function<void(LogLevel level, std::string_view text)>;
 /// From now on messages go to `function` instead of stderr; an empty one: to stderr again. WEIR_LOG still says which are logged.
 void set_log_function(LogFunction function);
 
+class Observer;  // weir/observer.hpp
+
 namespace detail {
 struct CommunicatorState;
 class PlanImpl;
@@ -150,6 +152,11 @@ class Communicator {
   /// Folders of the path that do not exist are made.
   /// Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   void dump(const std::string& path) const;
+  /// Not collective. From now on `observer` hears what this communicator does on this rank (weir/observer.hpp), until it is removed
+  /// or the communicator has ended.
+  void add_observer(std::shared_ptr<Observer> observer) const;
+  /// Not collective. `observer` hears nothing any more.
+  void remove_observer(const std::shared_ptr<Observer>& observer) const;
   [[nodiscard]] const std::shared_ptr<detail::CommunicatorState>& state() const noexcept { return state_; }
 
  private:
@@ -253,6 +260,10 @@ class AllreducePlan {
   [[nodiscard]] SparseView<T> sparse_result() const;
 
   [[nodiscard]] const Statistics& statistics() const;
+  /// Returns how many of this plan's runs since it was made, or reset, did what `name` says, such as "recut".
+  /// AlgorithmInfo::counters lists the names of an algorithm, `weir info --algorithms` what they mean. Throws
+  /// Error(WEIR_ERR_ARGUMENT) for another name.
+  [[nodiscard]] std::int64_t counter(std::string_view name) const;
   /// What error feedback keeps on this rank, in the plan's memory space; empty without error feedback. All count elements, or, with
   /// algorithms that shard within nodes (hitopk, hi_oktopk, packed_reduce_scatter), those of this rank's shard, from element
   /// residual_begin() on; empty on ranks that own no shard. Throws while a run is in flight.

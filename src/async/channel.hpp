@@ -10,6 +10,7 @@
 
 #include "async/engine.hpp"
 #include "async/stage_scope.hpp"
+#include "async/traffic.hpp"
 #include "topology/topology.hpp"
 
 namespace weir {
@@ -55,7 +56,7 @@ class Channel {
     count_->bytes_received[static_cast<std::size_t>(level)] += bytes;
     ++count_->messages_received[static_cast<std::size_t>(level)];
     count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
-    if (bytes >= Engine::much) run_->receives_much = true;
+    if (bytes >= Engine::large_message_bytes) run_->receives_much = true;
     return noted(engine_->transport().receive(data, bytes, peer, run_->tag), false, peer, level, bytes);
   }
 
@@ -181,10 +182,10 @@ class Channel {
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 
  private:
-  /// `peer` -1: all ranks; the tracer has no track for that.
+  /// `peer` -1: all ranks.
   [[nodiscard]] Request noted(Request request, bool send, int peer, Level level, std::int64_t bytes) const noexcept {
     if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
-    if (Tracer* const tracer = engine_->tracer()) tracer->posted(request.slot, send, peer, level, bytes, run_->trace_row);
+    for (Observer* const observer : engine_->observers()) observer->message(*run_, {request.slot, send, peer, level, bytes});
     return request;
   }
   [[nodiscard]] int in_communicator(int member) const {

@@ -1,7 +1,6 @@
 #include "async/engine.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <new>
 
 #include "async/stage_scope.hpp"
@@ -38,19 +37,17 @@ void Engine::expect_runs(int more) {
 
 void Engine::start(Run& run) noexcept {
   run.finished = false;
-  run.told = false;
+  run.peers_know = false;
   run.error = run.failure = nullptr;
   run.awaited = {};
   run.gate = nullptr;
   run.completion = nullptr;
   run.awaits_caller = run.receives_much = run.owner_gone = false;
   run.waited = {};
-  run.counted = Clock::now();
-  ++run.number;
-  record_start(run);
+  begin(run);
   if (given_up_) {
     run.root = {};
-    run.told = true;
+    run.peers_know = true;
     end(run, given_up_error());
     return;
   }
@@ -60,10 +57,8 @@ void Engine::start(Run& run) noexcept {
 }
 
 void Engine::refuse(Run& run, const std::exception_ptr& error) noexcept {
-  run.told = false;
-  run.counted = Clock::now();
-  ++run.number;
-  record_start(run);
+  run.peers_know = false;
+  begin(run);
   end(run, error);
 }
 
@@ -142,7 +137,7 @@ bool Engine::poll_runs(Clock::time_point now) noexcept {
   last_poll_ = now;
   if (signals_so_far() != signals_seen_) {
     signals_seen_ = signals_so_far();
-    dump_to_file("a signal has asked for it");
+    report("a signal has asked for it");
   }
   // Round after round, until all have been tried in vain since the last one that was resumed.
   for (std::size_t i = 0, in_vain = 0; in_vain < runs_.size();) {
@@ -152,7 +147,7 @@ bool Engine::poll_runs(Clock::time_point now) noexcept {
     if (!left_to_caller(run) && !held_back(i)) {
       const std::int64_t pieces_before = transport_.pieces_done();
       is_ready = ready(run);
-      if (transport_.pieces_done() != pieces_before) got_on(run);
+      if (transport_.pieces_done() != pieces_before) progressed(run);
     }
     if (!is_ready) {
       ++i;
@@ -165,7 +160,7 @@ bool Engine::poll_runs(Clock::time_point now) noexcept {
     in_vain = 0;
     if (!runs_.empty() && runs_.front()->priority > priority) i = 0;  // what became ready meanwhile and is more urgent goes first
   }
-  if (!moved && now - listened_ > listening_interval) listen(now);
+  if (!moved && now - notices_received_at_ > listening_interval) receive_notices(now);
   return moved;
 }
 
@@ -178,7 +173,7 @@ bool Engine::held_back(std::size_t index) const {
   return false;
 }
 
-void Engine::got_on(Run& run) {
+void Engine::progressed(Run& run) {
   run.moved = Clock::now();
   run.waited = {};
 }
@@ -237,10 +232,9 @@ bool Engine::ready(Run& run) {
     for (; run.awaited_done < run.awaited.size(); ++run.awaited_done) {
       const Request request = run.awaited[run.awaited_done];
       if (request.slot < 0) continue;
-      const int peer = transport_.peer(request);
       if (transport_.test(request)) {
-        if (run.awaits_seconds > 0) note_wait(run, peer);
-        if (tracer_) tracer_->done(request.slot);
+        run.awaits_seconds = 0;
+        for (Observer* const observer : observers_) observer->message_done(run, request.slot);
         continue;
       }
       transport_.push(run.tag);
@@ -258,18 +252,18 @@ void Engine::resume(Run& run) {
     const FramePool::Scope scope(frames_);
     run.leaf.resume();
   }
-  got_on(run);
+  progressed(run);
   if (!run.root.done()) return;
   std::exception_ptr error = run.root.error();
   run.root = {};  // gives the frame back
   end(run, error);
 }
 
-/// Ends the run by an exception where it is suspended. `told`: its peers have heard of that.
-void Engine::fail(Run& run, std::exception_ptr failure, bool told) noexcept {
+/// Ends the run by an exception where it is suspended. `peers_know`: its peers have heard of that.
+void Engine::fail(Run& run, std::exception_ptr failure, bool peers_know) noexcept {
   transport_.abandon(run.tag);
-  if (run.stage != nullptr) run.failed_in = run.stage->stage();
-  run.told = told;
+  if (run.innermost != nullptr) run.failed_in = run.innermost->stage();
+  run.peers_know = peers_know;
   run.gate = nullptr;
   run.awaits_caller = false;
   run.failure = std::move(failure);
@@ -279,7 +273,8 @@ void Engine::fail(Run& run, std::exception_ptr failure, bool told) noexcept {
 void Engine::end(Run& run, const std::exception_ptr& error) noexcept {
   std::erase(runs_, &run);
   run.error = error ? broken_off(run, error) : nullptr;
-  record_end(run);
+  run.status = status_of(run.error);
+  for (Observer* const observer : observers_) observer->end(run);
   run.finished = true;
 }
 
@@ -297,7 +292,7 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
       return error;
     } catch (const Error& ours) {
       notice.status = ours.status();
-      text = run.told ? ours.what() : fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), ours.what());
+      text = run.peers_know ? ours.what() : fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), ours.what());
     } catch (const std::bad_alloc&) {
       notice.status = WEIR_ERR_MEMORY;
       text = fmt::format("'{}', rank {}: out of memory in the middle of a call", run.name, transport_.rank());
@@ -306,10 +301,7 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
       text = fmt::format("'{}', rank {}: {}", run.name, transport_.rank(), other.what());
     }
     notice.set_text(text);
-    if (!run.told) {
-      note_progress(run);
-      dump_to_file(text);
-    }
+    if (!run.peers_know) report(text);
     if (run.in_place) text += "; the network may still write to the gradient: keep its memory until the process ends";
     run.error = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
   } catch (...) {  // no memory for the text
@@ -320,14 +312,14 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
   }
   run.broken = true;
   transport_.abandon(run.tag);
-  if (!run.told) transport_.tell(notice);
+  if (!run.peers_know) transport_.notify(notice);
   return run.error;
 }
 
 void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
   // A caller that computes for long between two polls has not been waiting: no gap counts for more than a tenth of the deadline.
   const std::chrono::duration<double> gap = now - run.counted;
-  if ((driven_ || gap < longest_poll) && !run.awaited.empty()) run.awaits_seconds += gap.count();
+  if (driven_ || gap < longest_poll) note_wait(run, gap.count());
   run.waited += std::min<std::chrono::duration<double>>(now - run.counted, timeout_ / 10);
   run.counted = std::max(run.counted, now);
   // What a gate waits for has a deadline of its own, unless it is lost.
@@ -342,26 +334,26 @@ void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
     const std::string text =
         fmt::format("rank {} waited {:.1f} s without progress; in flight:\n{}", transport_.rank(), run.waited.count(), dump());
     notice.set_text(text);
-    dump_to_file(text);
+    report(text);
     timeout = std::make_exception_ptr(Error(WEIR_ERR_TIMEOUT, text));
   } catch (const std::bad_alloc&) {
     fmt::format_to_n(notice.text.data(), notice.text.size() - 1, "rank {} waited {:.1f} s without progress", transport_.rank(),
                      run.waited.count());
   }
   fail(run, std::move(timeout), true);
-  transport_.tell(notice);
+  transport_.notify(notice);
 }
 
 /// Ends runs that a peer has broken. One that still moves has all that it needs, and is left alone.
-void Engine::listen(Clock::time_point now) noexcept {
-  listened_ = now;
+void Engine::receive_notices(Clock::time_point now) noexcept {
+  notices_received_at_ = now;
   const auto stalled = [&](const Run* run) {
     return now - run->moved > listening_interval && !run->awaited.empty() && !left_to_caller(*run);
   };
   if (std::none_of(runs_.begin(), runs_.end(), stalled)) return;
   try {
-    Notice heard;
-    while (transport_.hear(heard)) take_down(heard);
+    Notice notice;
+    while (transport_.receive_notice(notice)) record(notice);
   } catch (const Error&) {  // what ails the transport, runs learn from their own messages
   }
   for (const Notice& notice : notices_) {
@@ -370,13 +362,13 @@ void Engine::listen(Clock::time_point now) noexcept {
       return run->tag == notice.tag && run->number >= notice.number && stalled(run) && !(of_timeout && run->waited > timeout_ / 2);
     });
     if (broken == runs_.end()) continue;
-    dump_to_file(notice.text.data());
+    report(notice.text.data());
     fail(**broken, error_of(static_cast<weir_status>(notice.status), notice.text.data()), true);
   }
 }
 
 /// The oldest makes room for it: that tag's runs have long ended.
-void Engine::take_down(const Notice& notice) noexcept {
+void Engine::record(const Notice& notice) noexcept {
   if (std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) { return n.tag == notice.tag; })) return;
   if (notices_.size() == most_notices) notices_.erase(notices_.begin());
   notices_.push_back(notice);

@@ -20,20 +20,18 @@
 #include <coroutine>
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+#include <weir/observer.hpp>
 
-#include "async/flight_recorder.hpp"
 #include "async/frame_pool.hpp"
 #include "async/stage.hpp"
 #include "async/task.hpp"
-#include "async/tracer.hpp"
-#include "async/traffic.hpp"
 #include "base/completion.hpp"
+#include "base/signals.hpp"
 #include "transport/transport.hpp"
 
 namespace weir {
@@ -41,40 +39,26 @@ namespace weir {
 using Clock = std::chrono::steady_clock;
 class StageScope;
 
-/// One collective in flight. Owned by its plan; the engine refers to it from start until it has finished.
-struct Run {
-  std::string_view name{};  ///< for dumps; outlives the run
-  int priority = 0;         ///< larger is resumed first
-  int tag = 0;              ///< all messages of this run
-  bool in_place = false;    ///< the transport reads and writes the caller's memory
+/// One collective in flight. Owned by its plan; the engine refers to it from start until it has finished. Observers know it as a
+/// RunInfo: its tag is that of all its messages.
+struct Run : RunInfo {
+  int priority = 0;       ///< larger is resumed first
+  bool in_place = false;  ///< the transport reads and writes the caller's memory
   /// It holds back others from its start on; else only while it receives much: those that it waits for before may be computing.
   bool holds_at_once = true;
   bool on_gpu = false;  ///< its steps need the caller's GPU: not polled aside
   /// The part of the caller's memory that it may write until it has finished.
   std::span<const std::byte> result{};
-  int trace_row = Tracer::setup_row;
-  std::string_view counted_as{};  ///< by metrics
-  // For the flight recorder:
-  std::string_view what{};     ///< the algorithm
-  std::string_view element{};  ///< type
-  std::int64_t count = 0;      ///< elements
 
-  // What it has been doing.
-  const StageScope* stage = nullptr;           ///< the innermost
-  Stage failed_in = Stage::none;               ///< where an exception left it
-  std::array<double, stage_count> seconds{};   ///< in each stage, those within it included
-  std::int64_t record = 0;                     ///< of the flight recorder
-  const TrafficCount* traffic = nullptr;       ///< null: no messages so far
-  Clock::time_point begun{}, first_message{};  ///< 0: none yet
-  double awaits_seconds = 0;                   ///< for the request that it waits for now, while the engine was polled
-  int awaited_rank = -1;                       ///< whom it waited for longest at a stretch
-  double awaited_seconds = 0;                  ///< for how long
+  const StageScope* innermost = nullptr;      ///< stage
+  Stage failed_in = Stage::none;              ///< where an exception left it
+  std::array<double, stage_count> seconds{};  ///< in each stage, those within it included
+  double awaits_seconds = 0;                  ///< for the request that it waits for now, while the engine was polled
 
   task<void> root;
   bool finished = true;
   bool broken = false;       ///< ended in the middle of an exchange: nothing more may run under this tag
   std::exception_ptr error;  ///< what it has ended with
-  std::int64_t number = 0;   ///< of runs under this tag so far
 
   // Where it is suspended: kept by Channel's awaiter.
   std::coroutine_handle<> leaf;
@@ -87,7 +71,7 @@ struct Run {
   bool awaits_caller = false;              ///< until its caller's arrays may be touched
   bool owner_gone = false;                 ///< nobody's arrays will be
   std::exception_ptr failure;              ///< thrown at the point of suspension
-  bool told = false;                       ///< peers know by themselves why it fails
+  bool peers_know = false;                 ///< peers know by themselves why it fails
   std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
   Clock::time_point counted;               ///< until when `waited` has been counted
   Clock::time_point moved;                 ///< when it last got on
@@ -109,7 +93,7 @@ class Engine {
   static constexpr std::chrono::milliseconds usual_hold_time{20};
 
   /// Receives of so many bytes are worth the network to themselves.
-  static constexpr std::int64_t much = 64 << 10;
+  static constexpr std::int64_t large_message_bytes = 64 << 10;
 
   /// `hold_time`: how long a run without progress still holds back those of lower priority.
   Engine(Transport& transport, double timeout_seconds, std::chrono::nanoseconds hold_time = usual_hold_time);
@@ -155,14 +139,12 @@ class Engine {
   /// What every run in flight waits for, one line each.
   [[nodiscard]] std::string dump() const;
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
-  /// Brings the records of runs in flight up to date.
-  void note_progress() noexcept;
-  [[nodiscard]] FlightRecorder& recorder() noexcept { return recorder_; }
-  /// Null: not traced. Set before the first run that is to be.
-  [[nodiscard]] Tracer* tracer() noexcept { return tracer_.get(); }
-  void set_tracer(std::unique_ptr<Tracer> tracer) { tracer_ = std::move(tracer); }
-  /// What to call, with the reason, when a run breaks off or a signal asks for a dump.
-  void on_dump(std::function<void(std::string_view)> dump) { dump_to_file_ = std::move(dump); }
+  /// They hear of every run. Each must outlive the engine, or be removed.
+  [[nodiscard]] std::span<Observer* const> observers() const noexcept { return observers_; }
+  void add_observer(Observer& observer) { observers_.push_back(&observer); }
+  void remove_observer(const Observer& observer) noexcept { std::erase(observers_, &observer); }
+  /// The number of one more plan or table call.
+  [[nodiscard]] int new_call() noexcept { return ++calls_; }
   [[nodiscard]] double timeout_seconds() const noexcept { return timeout_.count(); }
   /// From now on, also for runs in flight.
   void set_timeout(double seconds) noexcept { timeout_ = std::chrono::duration<double>(seconds); }
@@ -177,21 +159,19 @@ class Engine {
   [[nodiscard]] bool left_to_caller(const Run& run) const noexcept;
   void idle() noexcept;
   void insert(Run& run) noexcept;
-  void dump_to_file(std::string_view why) const noexcept;
-  void record_start(Run& run) noexcept;
-  CallRecord* note_progress(const Run& run) noexcept;
-  void record_end(Run& run) noexcept;
-  static void note_wait(Run& run, int peer) noexcept;
+  void report(std::string_view why) const noexcept;
+  void begin(Run& run) noexcept;
+  void note_wait(Run& run, double seconds) const noexcept;
   bool ready(Run& run);
   void resume(Run& run);
-  void fail(Run& run, std::exception_ptr failure, bool told) noexcept;
+  void fail(Run& run, std::exception_ptr failure, bool peers_know) noexcept;
   void end(Run& run, const std::exception_ptr& error) noexcept;
   [[nodiscard]] std::exception_ptr broken_off(Run& run, const std::exception_ptr& error) noexcept;
   [[nodiscard]] bool held_back(std::size_t index) const;
-  static void got_on(Run& run);
+  static void progressed(Run& run);
   void check_deadline(Run& run, Clock::time_point now) noexcept;
-  void listen(Clock::time_point now) noexcept;
-  void take_down(const Notice& notice) noexcept;
+  void receive_notices(Clock::time_point now) noexcept;
+  void record(const Notice& notice) noexcept;
   [[nodiscard]] std::exception_ptr given_up_error() const noexcept;
   [[nodiscard]] std::exception_ptr error_of(weir_status status, const char* text) const noexcept;
 
@@ -199,11 +179,11 @@ class Engine {
   std::chrono::duration<double> timeout_;
   std::chrono::nanoseconds hold_time_;
   std::exception_ptr out_of_memory_;  // made in time
-  Clock::time_point last_poll_ = Clock::now(), listened_ = last_poll_;
+  Clock::time_point last_poll_ = Clock::now(), notices_received_at_ = last_poll_;
   FramePool frames_;
-  FlightRecorder recorder_;
-  std::unique_ptr<Tracer> tracer_;
-  std::function<void(std::string_view)> dump_to_file_;
+  std::vector<Observer*> observers_;
+  int calls_ = 0;
+  std::int64_t begun_ = 0;  // runs
   int signals_seen_ = signals_so_far();
   std::size_t most_runs_ = 0;
   bool given_up_ = false;

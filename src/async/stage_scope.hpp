@@ -29,8 +29,9 @@ class StageScope {
  private:
   void open(Stage stage) noexcept {
     stage_ = stage;
-    outer_ = run_.stage;
-    run_.stage = this;
+    outer_ = run_.innermost;
+    run_.innermost = this;
+    run_.stage = stage_name(stage);
     begin_ = Clock::now();
     range_ = cuda::begin_range(stage_name(stage).data());
   }

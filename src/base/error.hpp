@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <exception>
 #include <weir/weir.hpp>
 
 namespace weir {
@@ -26,6 +27,18 @@ class AgreedError : public Error {
 template <class... Args>
 [[noreturn]] void fail_alike(weir_status status, fmt::format_string<Args...> text, Args&&... args) {
   throw AgreedError(status, fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// Returns the status of what was thrown: WEIR_OK where it is null.
+[[nodiscard]] inline weir_status status_of(const std::exception_ptr& error) noexcept {
+  if (!error) return WEIR_OK;
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& ours) {
+    return ours.status();
+  } catch (...) {
+    return WEIR_ERR_INTERNAL;
+  }
 }
 
 template <class... Args>

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <new>
 #include <string_view>
 
 #include "base/settings.hpp"
@@ -12,10 +13,14 @@ namespace weir {
 /// Delivers one message.
 void deliver_message(LogLevel level, std::string_view text) noexcept;
 
+/// A message that there is no memory for is lost.
 template <class... Args>
-void log(LogLevel in_force, LogLevel level, fmt::format_string<Args...> text, Args&&... args) {
+void log(LogLevel in_force, LogLevel level, fmt::format_string<Args...> text, Args&&... args) noexcept {
   if (level > in_force) return;
-  deliver_message(level, fmt::format(text, std::forward<Args>(args)...));
+  try {
+    deliver_message(level, fmt::format(text, std::forward<Args>(args)...));
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 }  // namespace weir

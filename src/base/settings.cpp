@@ -43,8 +43,8 @@ void choose(const char* variable, std::string_view text, const Names& names, Enu
 }
 
 void set_log(Settings& settings, std::string_view text) { choose("WEIR_LOG", text, log_names, settings.log); }
-void set_cuda_aware_mpi(Settings& settings, std::string_view text) {
-  choose("WEIR_CUDA_AWARE_MPI", text, cuda_aware_names, settings.cuda_aware_mpi);
+void set_gpu_pointers(Settings& settings, std::string_view text) {
+  choose("WEIR_CUDA_AWARE_MPI", text, cuda_aware_names, settings.gpu_pointers);
 }
 void set_progress_thread(Settings& settings, std::string_view text) {
   choose("WEIR_PROGRESS_THREAD", text, progress_thread_names, settings.progress_thread);
@@ -128,8 +128,8 @@ constexpr std::array rows = {
         [](const Settings& s) { return std::string(s.calibrate ? "1" : "0"); }},
     Row{"WEIR_CUDA_AWARE_MPI",
         "on: messages of CUDA memory go to MPI as they are; off: through pinned host memory; auto: as the library says",
-        set_cuda_aware_mpi,
-        [](const Settings& s) { return std::string(cuda_aware_names[static_cast<std::size_t>(s.cuda_aware_mpi)]); }},
+        set_gpu_pointers,
+        [](const Settings& s) { return std::string(cuda_aware_names[static_cast<std::size_t>(s.gpu_pointers)]); }},
     Row{"WEIR_PROGRESS_THREAD",
         "on: a thread advances what is in flight while the program computes, where a core is free for it; anywhere: on any core; "
         "off: only Weir's calls do",

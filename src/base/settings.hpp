@@ -8,7 +8,7 @@
 namespace weir {
 
 /// Whether messages of CUDA memory are given to MPI as they are: `automatic`, where the library says that it takes them.
-enum class CudaAwareMpi { automatic, on, off };
+enum class GpuPointers { automatic, on, off };
 
 /// Whether a thread of the library advances what is in flight while the caller computes: `on`, on a core of its own where there is
 /// one, and not elsewhere; `anywhere`, wherever the system puts it.
@@ -18,16 +18,16 @@ enum class ProgressThreadSetting { off, on, anywhere };
 enum class ReadAheadSetting { automatic, on, off };
 
 struct Settings {
-  double timeout_seconds = 300;                           ///< WEIR_TIMEOUT
-  LogLevel log = LogLevel::warn;                          ///< WEIR_LOG
-  bool shared_memory = true;                              ///< WEIR_SHARED_MEMORY
-  std::string machine{};                                  ///< WEIR_MACHINE, empty: not set
-  bool calibrate = false;                                 ///< WEIR_CALIBRATE
-  CudaAwareMpi cuda_aware_mpi = CudaAwareMpi::automatic;  ///< WEIR_CUDA_AWARE_MPI
-  std::string trace{};                                    ///< WEIR_TRACE, a folder; empty: off
-  std::string dump{};                                     ///< WEIR_DUMP, a folder, default_dump_folder unless set; empty: off
-  int dump_signal = 0;                                    ///< WEIR_DUMP_SIGNAL; 0: none
-  std::string metrics{};                                  ///< WEIR_METRICS, a folder; empty: off
+  double timeout_seconds = 300;                       ///< WEIR_TIMEOUT
+  LogLevel log = LogLevel::warn;                      ///< WEIR_LOG
+  bool shared_memory = true;                          ///< WEIR_SHARED_MEMORY
+  std::string machine{};                              ///< WEIR_MACHINE, empty: not set
+  bool calibrate = false;                             ///< WEIR_CALIBRATE
+  GpuPointers gpu_pointers = GpuPointers::automatic;  ///< WEIR_CUDA_AWARE_MPI
+  std::string trace{};                                ///< WEIR_TRACE, a folder; empty: off
+  std::string dump{};                                 ///< WEIR_DUMP, a folder, default_dump_folder unless set; empty: off
+  int dump_signal = 0;                                ///< WEIR_DUMP_SIGNAL; 0: none
+  std::string metrics{};                              ///< WEIR_METRICS, a folder; empty: off
   ProgressThreadSetting progress_thread = ProgressThreadSetting::off;  ///< WEIR_PROGRESS_THREAD
   int threads = 0;                                                     ///< WEIR_THREADS, of a rank; 0: by its cores
   ReadAheadSetting read_ahead = ReadAheadSetting::automatic;           ///< WEIR_READ_AHEAD, of the process

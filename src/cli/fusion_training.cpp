@@ -96,9 +96,12 @@ PassTimes pass_times(const FusionModel& model, int batch, double flops) {
 FusionTraining::FusionTraining(const Communicator& comm, const FusionConfig& config, const FusionModel& model, bool dense,
                                PassTimes times, WaitingHost host)
     : comm_(comm), fused_(comm, config, described(model, dense)), times_(std::move(times)), host_(std::move(host)) {
-  Tracer* const tracer = comm.state()->engine.tracer();
-  if (tracer == nullptr) return;
-  for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i] = tracer->add_row(fmt::format("{}: {}", config.name, row_names[i]));
+  if (!comm.state()->tracer) return;
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    names_[i] = fmt::format("{}: {}", config.name, row_names[i]);
+    rows_[i].name = names_[i];
+    rows_[i].call = comm.state()->engine.new_call();
+  }
 }
 
 double FusionTraining::step(MadeUpGradients& gradients) {
@@ -141,7 +144,12 @@ void FusionTraining::traced(Row row, int tensor, Body body) {
 }
 
 void FusionTraining::trace(Row row, int tensor, double begin, double end) {
-  if (rows_[row] >= 0) comm_.state()->engine.tracer()->run(rows_[row], tensor, time_point(begin), time_point(end), false);
+  Tracer* const tracer = comm_.state()->tracer.get();
+  if (tracer == nullptr) return;
+  RunInfo& run = rows_[row];
+  run.number = tensor;
+  run.begun = time_point(begin);
+  tracer->run(run, time_point(end));
 }
 
 }  // namespace weir::cli

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 #include <weir/fusion.hpp>
+#include <weir/observer.hpp>
 
 #include "cli/fusion_model.hpp"
 
@@ -51,6 +52,8 @@ class FusionTraining {
  public:
   FusionTraining(const Communicator& comm, const FusionConfig& config, const FusionModel& model, bool dense, PassTimes times,
                  WaitingHost host);
+  FusionTraining(const FusionTraining&) = delete;
+  FusionTraining& operator=(const FusionTraining&) = delete;
   /// A backward pass and the next forward pass: seconds until the GPU is done. All ranks start at the same time.
   double step(MadeUpGradients& gradients);
   [[nodiscard]] const FusedAllreduce& fused() const { return fused_; }
@@ -66,7 +69,8 @@ class FusionTraining {
   FusedAllreduce fused_;
   PassTimes times_;
   WaitingHost host_;
-  std::array<int, 4> rows_ = {-1, -1, -1, -1};  ///< of the trace
+  std::array<std::string, 4> names_;
+  std::array<RunInfo, 4> rows_;  ///< of the trace
 };
 
 }  // namespace weir::cli

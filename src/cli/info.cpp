@@ -147,6 +147,8 @@ void print_parameters(std::span<const ParameterInfo> parameters) {
     fmt::print("    {:<18}{} ({}): {}\n", parameter.name, text_of(parameter, parameter.value), range_of(parameter), parameter.doc);
 }
 
+void print_counter(const CounterInfo& counter) { fmt::print("    counts {:<21}: {}\n", counter.name, counter.doc); }
+
 void print_algorithms() {
   fmt::print(
       "algorithms: what AllreduceConfig::algorithm may name, besides auto and auto_sparse. Of each parameter: default (range): "
@@ -154,6 +156,8 @@ void print_algorithms() {
   for (const AllreduceRow& row : allreduce_registry()) {
     fmt::print("\n  {:<22}{}\n", row.name, row.description);
     print_parameters(row.parameters);
+    if (row.sparse()) print_counter(rethresholded);
+    for (const CounterInfo& counter : row.counters) print_counter(counter);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "async/tracer.hpp"
 #include "base/json.hpp"
+#include "observe/tracer.hpp"
 
 namespace weir::cli {
 

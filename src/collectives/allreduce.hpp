@@ -13,6 +13,7 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "base/error_report.hpp"
 #include "base/parameters.hpp"
 #include "base/scratch.hpp"
 #include "base/threads.hpp"
@@ -105,15 +106,13 @@ struct ExchangeSpec {
 /// How a sparse exchange ended: the same on every rank, except `undelivered`.
 template <class T>
 struct SparseOutcome {
-  std::uint64_t input_error = 0;  ///< the largest input error that any rank announced; not 0: nothing is delivered
-  SparseVector<T> update;         ///< owned by the algorithm until its next run
-  SparseVector<T> undelivered;    ///< part of the contributions at indices of the update that the update lacks (dropped on the way,
-                                  ///< or lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
+  ErrorReport input_error;      ///< the largest that any rank announced: nothing is delivered
+  SparseVector<T> update;       ///< owned by the algorithm until its next run
+  SparseVector<T> undelivered;  ///< part of the contributions at indices of the update that the update lacks (dropped on the way,
+                                ///< or lost in rounding), kept by this rank; in any order, undivided. Owned by the algorithm.
   std::span<const std::int64_t> undelivered_runs;  ///< of what is in CUDA memory: ends of the ascending runs of `undelivered`;
                                                    ///< none: it is one
-  bool rethresholded = false;
-  bool recut = false;
-  bool balanced = false;
+  std::uint32_t counted = 0;                       ///< bit i: the run counts for counter i of the row
 };
 
 /// Most entries that an algorithm returns to a rank: two lists for each level of a tree over the ranks, and one.
@@ -144,7 +143,7 @@ template <class T>
 class SparseAllreduce {
  public:
   virtual ~SparseAllreduce() = default;
-  virtual task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) = 0;
+  virtual task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, ErrorReport input_error) = 0;
   virtual void reset() = 0;
   /// Contributions will be `factor` times as large from the next run on.
   virtual void scale(double /*factor*/) {}
@@ -183,6 +182,14 @@ template <template <class T> class Class>
 inline constexpr Factories<SparseAllreduce> sparse_in_host_memory{make_algorithm<SparseAllreduce<float>, Class<float>>,
                                                                   make_algorithm<SparseAllreduce<double>, Class<double>>};
 
+/// Counts runs in which an algorithm did something that it does not do in each.
+struct CounterInfo {
+  std::string_view name, doc;
+};
+
+/// What plans of all sparse algorithms count.
+inline constexpr CounterInfo rethresholded{"rethresholded", "threshold mode reuse: a rank's own threshold was evaluated anew"};
+
 /// One row of the registry, in the file of its algorithm. It has factories of one kind: dense, sparse or packed. The plan makes
 /// what is dense in CUDA memory of NCCL's operations; the dense factories are for host memory.
 ///
@@ -194,6 +201,7 @@ struct AllreduceRow {
   std::string_view description;
   CostFunction cost = nullptr;
   std::span<const ParameterInfo> parameters{};
+  std::span<const CounterInfo> counters{};
   void (*check)(const ExchangeSpec&) = nullptr;       ///< throws what is wrong with parameters that are within their ranges
   bool (*asks_costs)(const ExchangeSpec&) = nullptr;  ///< whether making it needs the spec's machine; null: never
   bool sharded = false;

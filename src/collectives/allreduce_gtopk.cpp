@@ -37,7 +37,7 @@ class GTopk final : public SparseAllreduce<T> {
     return sum_.bytes() + kept_.bytes() + incoming_.bytes() + message_.bytes() + residue_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, ErrorReport input_error) override {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = channel.size();
     residue_ends_.clear();
@@ -74,7 +74,7 @@ class GTopk final : public SparseAllreduce<T> {
       if (me + distance < ranks) co_await send_to(channel, header, me + distance);
     }
     outcome.input_error = header.input_error;
-    if (outcome.input_error != 0) co_return outcome;
+    if (outcome.input_error) co_return outcome;
     outcome.update = decode(header, ranks);
     outcome.undelivered = undelivered(outcome.update);
     if (spec_.divisor != 1) kernels::host::divide(incoming_.values.data(), outcome.update.count, static_cast<T>(spec_.divisor));
@@ -83,7 +83,8 @@ class GTopk final : public SparseAllreduce<T> {
 
  private:
   struct Header {
-    std::uint64_t input_error = 0, count = 0;
+    ErrorReport input_error;
+    std::uint64_t count = 0;
   };
 
   /// Room for `capacity` entries and the padding that kernels and codec may overwrite.

@@ -21,6 +21,7 @@ const AllreduceRow hi_oktopk_row{
     .description = "Ok-Topk along the machine: reduce-scatter in the node, oktopk of each shard across nodes, by switch group",
     .cost = cost_hi_oktopk,
     .parameters = oktopk_parameters,
+    .counters = oktopk_counters,
     .check = check_oktopk,
     .asks_costs = asks_costs_of_schedules,
     .sharded = true,

@@ -17,6 +17,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
 #include "collectives/node_shards.hpp"
+#include "collectives/oktopk_parameters.hpp"
 #include "collectives/oktopk_schedules.hpp"
 #include "collectives/switch_groups.hpp"
 
@@ -73,7 +74,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
            part_indices_.bytes() + undelivered_indices_.bytes() + undelivered_values_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, ErrorReport input_error) override {
     const std::int64_t iteration = state_.iteration;
 
     // 1. the group's sum and its largest k entries, at all ranks of the group
@@ -90,7 +91,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
       const StageScope stage = channel.stage(Stage::allgatherv);
       outcome = co_await allgather_.run(channel.group(groups_->members()), part);
     }
-    if (outcome.input_error == 0) {
+    if (!outcome.input_error) {
       ++state_.iteration;
       outcome.undelivered = undelivered(local, group, part, outcome.update);
     }
@@ -108,7 +109,12 @@ class HiOkTopk final : public SparseAllreduce<T> {
     }
   };
   /// What owners of a part tell each other: maxima over the groups, then the sum of the entries in each part.
-  enum Word : int { word_error, word_largest, word_rethresholded, word_recut, word_balanced, word_counts };
+  enum Word : int {
+    word_error,
+    word_largest,
+    word_counted,
+    word_counts = word_counted + std::tuple_size_v<decltype(oktopk_counters)>
+  };
 
   [[nodiscard]] static std::int64_t largest_update(const ExchangeSpec& spec) { return std::min(spec.count, spec.largest_local); }
   /// My own entries that my group has dropped, and what rounding has taken from sums of mine in either stage.
@@ -147,11 +153,9 @@ class HiOkTopk final : public SparseAllreduce<T> {
     SparseOutcome<T> part;
     {
       const StageScope stage = channel.stage(Stage::announce);
-      words_[word_error] = group.input_error;
+      words_[word_error] = group.input_error.word();
       words_[word_largest] = static_cast<std::uint64_t>(group.update.count);
-      words_[word_rethresholded] = group.rethresholded;
-      words_[word_recut] = group.recut;
-      words_[word_balanced] = group.balanced;
+      for (std::size_t i = 0; i < oktopk_counters.size(); ++i) words_[word_counted + i] = group.counted >> i & 1;
       for (int p = 0; p < parts_.shards(); ++p)
         counts[static_cast<std::size_t>(p)] = static_cast<std::uint64_t>(within(group.update, p).count);
       const std::int64_t words = word_counts + parts_.shards();
@@ -165,13 +169,12 @@ class HiOkTopk final : public SparseAllreduce<T> {
         kernels::host::shift_indices(entries.indices, entries.count, 0 - static_cast<std::uint32_t>(parts_.begin(mine)),
                                      part_indices_.data());
         entries.indices = part_indices_.data();
-        part = co_await across_->run(channel, entries, share, 0);
+        part = co_await across_->run(channel, entries, share, ErrorReport());
       }
     }
-    part.input_error = words_[word_error];
-    part.rethresholded |= words_[word_rethresholded] != 0;
-    part.recut |= words_[word_recut] != 0;
-    part.balanced |= words_[word_balanced] != 0;
+    part.input_error = ErrorReport::of_word(words_[word_error]);
+    for (std::size_t i = 0; i < oktopk_counters.size(); ++i)
+      part.counted |= static_cast<std::uint32_t>(words_[word_counted + i]) << i;
     co_return part;
   }
 

@@ -41,7 +41,7 @@ class OkTopk final : public SparseAllreduce<T> {
     return (one_round_ ? one_round_->memory_bytes() : 0) + (by_regions_ ? by_regions_->memory_bytes() : 0);
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, ErrorReport input_error) override {
     const ExchangeSchedule schedule = schedule_of(k);
     if (schedule == ExchangeSchedule::one_round) return one_round_->run(channel, state_, local, k, input_error);
     return by_regions_->run(channel, state_, local, k, input_error, schedule);

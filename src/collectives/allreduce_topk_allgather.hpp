@@ -35,7 +35,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
     return space_.memory_bytes() + gathered_.bytes() + staging_.bytes() + tree_.memory_bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, ErrorReport input_error) override {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = spec_.ranks;
 
@@ -47,7 +47,7 @@ class TopkAllgather final : public SparseAllreduce<T> {
       outcome.input_error = std::max(outcome.input_error, cards_[r].input_error);
       counts_[r] = static_cast<std::uint32_t>(cards_[r].count);
     }
-    if (outcome.input_error != 0) co_return outcome;
+    if (outcome.input_error) co_return outcome;
 
     stage.next(Stage::allgatherv);
     for (int i = 0; i < ranks; ++i) offset_[at(i) + 1] = offset_[at(i)] + slot_of((me + i) % ranks);
@@ -75,7 +75,8 @@ class TopkAllgather final : public SparseAllreduce<T> {
 
  private:
   struct Card {
-    std::uint64_t input_error, count;
+    ErrorReport input_error;
+    std::uint64_t count;
   };
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(spec_.ranks); }
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }

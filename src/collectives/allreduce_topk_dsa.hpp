@@ -48,15 +48,15 @@ class TopkDsa final : public SparseAllreduce<T> {
            values_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, ErrorReport input_error) override {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = spec_.ranks;
 
     StageScope stage = channel.stage(Stage::announce);
-    counts_[0] = input_error;
+    counts_[0] = input_error.word();
     co_await allreduce_control(channel, counts_.data(), 1, 1, scratch_.data());
-    outcome.input_error = counts_[0];
-    if (outcome.input_error != 0) co_return outcome;
+    outcome.input_error = ErrorReport::of_word(counts_[0]);
+    if (outcome.input_error) co_return outcome;
 
     stage.end();
 

@@ -29,7 +29,7 @@ class CompressedExchange {
 };
 
 /// What a compressor that has dense values summed is built for.
-struct LinearProblem {
+struct LinearSpec {
   std::int64_t count = 0;  ///< n
   std::int64_t k = 0;      ///< of density
   int ranks = 1;

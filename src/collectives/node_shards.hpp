@@ -223,17 +223,15 @@ class NodeAllgather {
   /// input error). Returns the outcome of all shards together, divided. Input errors of any shard reach every rank.
   task<SparseOutcome<T>> run(Channel node, const SparseOutcome<T>& mine) {
     const int me = node.rank(), ranks = node.size();
-    Card card{mine.input_error, static_cast<std::uint64_t>(mine.update.count), mine.rethresholded, mine.recut, mine.balanced};
+    Card card{mine.input_error, static_cast<std::uint64_t>(mine.update.count), mine.counted};
     co_await allgather_control(node, reinterpret_cast<const std::byte*>(&card), sizeof(Card),
                                reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
     SparseOutcome<T> all;
     for (const Card& other : cards_) {
       all.input_error = std::max(all.input_error, other.input_error);
-      all.rethresholded |= other.rethresholded;
-      all.recut |= other.recut;
-      all.balanced |= other.balanced;
+      all.counted |= other.counted;
     }
-    if (all.input_error != 0) co_return all;
+    if (all.input_error) co_return all;
 
     // Doubling wants the blocks of ranks me, me + 1, ... in this order, cyclically, mine in its place. Else mine lies behind those
     // of the others.
@@ -266,8 +264,9 @@ class NodeAllgather {
 
  private:
   struct Card {
-    std::uint64_t input_error = 0, count = 0;
-    bool rethresholded = false, recut = false, balanced = false;
+    ErrorReport input_error;
+    std::uint64_t count = 0;
+    std::uint32_t counted = 0;
   };
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] std::uint64_t range(int shard) const { return static_cast<std::uint64_t>(map_.size(shard)); }

@@ -21,11 +21,11 @@ class NodeSum {
 
   /// My shard's sum over the node, or nothing where input_error() says that a rank of the node has one. `gradient` is only read,
   /// and, unless `caller_waits` and so keeps it, only before the first message.
-  task<const T*> run(Channel channel, const T* gradient, bool caller_waits, std::uint64_t input_error) {
+  task<const T*> run(Channel channel, const T* gradient, bool caller_waits, ErrorReport input_error) {
     const Channel node = channel.group(map_.node());
     const StageScope stage = channel.stage(Stage::in_node_reduce);
-    words_[0] = input_error;
-    if (input_error == 0 && node.size() > 1) in_node_.publish(node.rank(), gradient, caller_waits ? nullptr : sum_.data());
+    words_[0] = input_error.word();
+    if (!input_error && node.size() > 1) in_node_.publish(node.rank(), gradient, caller_waits ? nullptr : sum_.data());
     {
       const StageScope agreement = channel.stage(Stage::agree);
       co_await allreduce_control(node, words_, 1, 1, words_ + 1);
@@ -35,7 +35,7 @@ class NodeSum {
     co_await in_node_.reduce(node, sum_.data());
     co_return sum_.data();
   }
-  [[nodiscard]] std::uint64_t input_error() const { return words_[0]; }
+  [[nodiscard]] ErrorReport input_error() const { return ErrorReport::of_word(words_[0]); }
   [[nodiscard]] std::int64_t memory_bytes() const { return in_node_.memory_bytes() + sum_.bytes(); }
 
  private:

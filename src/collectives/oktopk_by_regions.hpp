@@ -74,8 +74,8 @@ class OkTopkByRegions {
            result_values_.bytes() + index_copy_.bytes() + words_.bytes() + cut_scratch_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
-                             std::uint64_t input_error, ExchangeSchedule schedule) {
+  task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k, ErrorReport input_error,
+                             ExchangeSchedule schedule) {
     SparseOutcome<T> outcome;
     state_ = &state;
     by_phases_ = phased_ && schedule == ExchangeSchedule::phased;
@@ -94,8 +94,8 @@ class OkTopkByRegions {
     // 2. announce: faults, region sizes, and what ranks would carry in the phases; unbalanced regions are re-cut at once
     StageScope stage = channel.stage(Stage::announce);
     co_await announce(channel, local, input_error);
-    outcome.input_error = words_[0];
-    if (outcome.input_error != 0) co_return outcome;
+    outcome.input_error = ErrorReport::of_word(words_[0]);
+    if (outcome.input_error) co_return outcome;
     const std::uint64_t* const region_totals = words_.data() + maxima();
     const std::uint64_t total = std::accumulate(region_totals, region_totals + ranks_, std::uint64_t{0});
     if (total == 0) co_return outcome;
@@ -104,10 +104,10 @@ class OkTopkByRegions {
       const auto indices = co_await space_.indices_of(channel, local, index_copy_);
       co_await recut_boundaries(channel, indices, total, n(), state_->boundaries, cut_scratch_.data());
       if (by_phases_)
-        co_await announce(channel, local, 0);
+        co_await announce(channel, local, ErrorReport());
       else
         co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
-      outcome.recut = true;
+      outcome.counted |= counted_recut;
     }
 
     stage.end();
@@ -123,9 +123,10 @@ class OkTopkByRegions {
     co_await select_global(channel, k, iteration, outcome);
 
     // 5. balance and allgatherv (line 13)
-    outcome.balanced = must_balance();
-    lay_out_blocks(channel.rank(), outcome.balanced);
-    if (outcome.balanced) {
+    const bool balances = must_balance();
+    lay_out_blocks(channel.rank(), balances);
+    if (balances) {
+      outcome.counted |= counted_balanced;
       co_await balance(channel);
     } else {
       encode_selected(channel.rank(), 0, selected_.count, gathered());
@@ -134,7 +135,7 @@ class OkTopkByRegions {
     }
     stage.next(Stage::allgatherv);
     co_await allgatherv(channel, offset_, gathered().wire);
-    outcome.update = decode(channel.rank(), outcome.balanced);
+    outcome.update = decode(channel.rank(), balances);
     outcome.undelivered = rounding_loss(channel.rank());
     co_await space_.done(channel);
     co_return outcome;
@@ -161,10 +162,10 @@ class OkTopkByRegions {
   [[nodiscard]] int maxima() const { return 1 + (by_phases_ ? phased_->phases() : 0); }
 
   /// words_: the greatest fault, the most that a rank would carry in each phase, and the entries of every region.
-  task<void> announce(Channel channel, SparseVector<T> local, std::uint64_t input_error) {
+  task<void> announce(Channel channel, SparseVector<T> local, ErrorReport input_error) {
     co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
     const int words = maxima() + ranks_;
-    words_[0] = input_error;
+    words_[0] = input_error.word();
     if (by_phases_) phased_->largest_parts(own_counts_.data(), words_.data() + 1);
     std::copy(own_counts_.begin(), own_counts_.end(), words_.data() + maxima());
     co_await allreduce_control(channel, words_.data(), words, maxima(), words_.data() + words);
@@ -225,7 +226,7 @@ class OkTopkByRegions {
     const StageScope stage = channel.stage(Stage::global_threshold);
     const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, state_->global_key, cut_scratch_.data());
     state_->global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
-    outcome.rethresholded = reuse();
+    if (reuse()) outcome.counted |= counted_rethresholded;
     co_return cut;
   }
 

@@ -37,7 +37,7 @@ class OkTopkOneRound {
   }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
-                             std::uint64_t input_error) {
+                             ErrorReport input_error) {
     SparseOutcome<T> outcome;
     ++state.iteration;
     const int me = channel.rank(), ranks = spec_.ranks;
@@ -58,7 +58,7 @@ class OkTopkOneRound {
       outcome.input_error = std::max(outcome.input_error, theirs.input_error);
       counts_[static_cast<std::size_t>(r)] = static_cast<std::uint32_t>(theirs.count);
     }
-    if (outcome.input_error != 0) co_return outcome;
+    if (outcome.input_error) co_return outcome;
     tree_.begin(counts_.data());
     for (int r = 0; r < ranks; ++r) {
       const std::int64_t count = counts_[static_cast<std::size_t>(r)];
@@ -94,7 +94,7 @@ class OkTopkOneRound {
  private:
   /// Before the entries of a message.
   struct Header {
-    std::uint64_t input_error = 0;
+    ErrorReport input_error;
     std::int64_t count = 0;
   };
 

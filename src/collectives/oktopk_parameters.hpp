@@ -46,6 +46,14 @@ inline constexpr std::array oktopk_parameters = {
                   .doc = "a power of two from 2 to 64, for schedule phased; 0: the cheapest by the cost functions"},
 };
 
+inline constexpr std::array oktopk_counters = {
+    CounterInfo{"global_rethresholded", "threshold mode reuse: the global threshold was evaluated anew"},
+    CounterInfo{"recut", "regions were re-cut because sizes showed imbalance"},
+    CounterInfo{"balanced", "ranks balanced what they gathered"},
+};
+/// Bits of SparseOutcome::counted.
+inline constexpr std::uint32_t counted_rethresholded = 1, counted_recut = 2, counted_balanced = 4;
+
 struct OkTopkParameters {
   int window;
   std::int64_t boundary_period;

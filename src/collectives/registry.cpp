@@ -78,10 +78,19 @@ std::vector<AlgorithmInfo> algorithms() {
     for (const AllreduceRow& row : rows()) texts.push_back(parameters_of(row, "").text());
     return texts;
   }();
+  static const std::vector<std::string> counters = [] {
+    std::vector<std::string> texts;
+    for (const AllreduceRow& row : rows()) {
+      std::string text = row.sparse() ? std::string(rethresholded.name) : "";
+      for (const CounterInfo& counter : row.counters) text += fmt::format(",{}", counter.name);
+      texts.push_back(std::move(text));
+    }
+    return texts;
+  }();
   std::vector<AlgorithmInfo> list;
   for (const AllreduceRow& row : rows())
-    list.push_back(
-        {row.name, row.description, row.sparse(), row.host_memory, row.cuda_memory, row.packed(), parameters[list.size()]});
+    list.push_back({row.name, row.description, row.sparse(), row.host_memory, row.cuda_memory, row.packed(),
+                    parameters[list.size()], counters[list.size()]});
   return list;
 }
 

@@ -32,12 +32,12 @@ class StagedAllreduce final : public SparseAllreduce<T> {
     return algorithm_->memory_bytes() + local_.bytes() + staging_.bytes() + update_.bytes() + undelivered_.bytes();
   }
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, ErrorReport input_error) override {
     copy(local, local_);
     staged_.record(stream_);
     co_await channel.done(staged_);
     SparseOutcome<T> outcome = co_await algorithm_->run(channel, local_.first(local.count), k, input_error);
-    if (outcome.input_error != 0) co_return outcome;
+    if (outcome.input_error) co_return outcome;
     stage(outcome.update);
     copy(staging_.first(outcome.update.count), update_);
     outcome.update = update_.first(outcome.update.count);

@@ -8,15 +8,14 @@
 namespace weir::detail {
 
 AsynchronousCall::AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag,
-                                   std::string_view counted)
+                                   std::string_view object)
     : comm(std::move(communicator)), name_(std::move(name)) {
   const auto inside = comm->enter();
   run.name = name_;
-  run.counted_as = counted.empty() ? run.name : counted;
+  run.object = object.empty() ? run.name : object;
+  run.call = comm->engine.new_call();
   run.priority = priority;
   run.tag = tag;
-  if (comm->metrics) (void)comm->metrics->call(run.counted_as);
-  if (Tracer* const tracer = comm->engine.tracer()) run.trace_row = tracer->add_row(name_);
   comm->engine.expect_runs(1);
 }
 
@@ -60,7 +59,7 @@ void AsynchronousCall::wait() {
     const Clock::time_point end = Clock::now();
     seconds_waited_ += std::chrono::duration<double>(end - begin).count();
     // Calls of test() are added up: a caller that asks again and again would fill the trace.
-    if (Tracer* const tracer = comm->engine.tracer()) tracer->wait(run.trace_row, begin, end);
+    for (Observer* const observer : comm->engine.observers()) observer->wait(run, begin, end);
   }
   finish();
 }
@@ -79,10 +78,11 @@ bool AsynchronousCall::wait_for(double seconds) {
     const Clock::time_point end = Clock::now();
     const double waited = std::chrono::duration<double>(end - begin).count();
     seconds_waited_ += waited;
-    if (waited < long_wait)
+    if (waited < long_wait) {
       seconds_tested_ += waited;
-    else if (Tracer* const tracer = comm->engine.tracer())
-      tracer->wait(run.trace_row, begin, end);
+    } else {
+      for (Observer* const observer : comm->engine.observers()) observer->wait(run, begin, end);
+    }
   }
   if (!run.finished) return false;
   finish();
@@ -91,19 +91,19 @@ bool AsynchronousCall::wait_for(double seconds) {
 
 void AsynchronousCall::finish() {
   const auto inside = comm->enter();
-  if (heard_) return;
-  heard_ = true;
+  if (error_reported_) return;
+  error_reported_ = true;
   completed();
-  comm->note(run, traffic, seconds_waited_);
-  if (Tracer* const tracer = comm->engine.tracer(); tracer != nullptr && seconds_tested_ > 0)
-    tracer->tested(run.trace_row, seconds_tested_);
+  if (seconds_tested_ > 0) {
+    for (Observer* const observer : comm->engine.observers()) observer->tested(run, seconds_tested_);
+  }
   if (run.error) std::rethrow_exception(std::exchange(run.error, nullptr));
 }
 
 bool retire(AsynchronousCall& call) noexcept {
   const auto inside = call.comm->enter();
   if (std::uncaught_exceptions() > 0) call.comm->engine.give_up_in_place();
-  if (!call.run.finished && call.comm->transport->is_running()) call.comm->engine.drive_to_end(call.run);
+  if (!call.run.finished && call.comm->transport->library().is_running()) call.comm->engine.drive_to_end(call.run);
   return call.run.finished && !call.run.broken;
 }
 

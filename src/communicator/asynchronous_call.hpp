@@ -13,9 +13,9 @@ namespace weir::detail {
 /// One run at a time.
 class AsynchronousCall {
  public:
-  /// Metrics count it by its name, or as `counted`, which outlives it.
+  /// `object`, which outlives it, is the name of what the user has made, where that is another.
   AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag,
-                   std::string_view counted = {});
+                   std::string_view object = {});
   virtual ~AsynchronousCall();
   AsynchronousCall(const AsynchronousCall&) = delete;
   AsynchronousCall& operator=(const AsynchronousCall&) = delete;
@@ -32,9 +32,9 @@ class AsynchronousCall {
   void finish();
   /// No run is in flight, and somebody has waited for the last. What a caller may do only then is decided by this alone: a run that
   /// has finished here may be in flight on slower ranks, and all must be told the same.
-  [[nodiscard]] bool waited_for() const { return run.finished && heard_; }
+  [[nodiscard]] bool waited_for() const { return run.finished && error_reported_; }
   /// The caller knows what the run in flight will end with: nobody else throws it.
-  void set_heard() { heard_ = true; }
+  void set_error_reported() { error_reported_ = true; }
 
   /// That the caller has spent in test() and wait() for the last run.
   [[nodiscard]] double seconds_waited() const { return seconds_waited_; }
@@ -50,7 +50,7 @@ class AsynchronousCall {
   void launch(Body&& body) {
     const auto inside = comm->enter();
     traffic = {};
-    heard_ = false;
+    error_reported_ = false;
     seconds_waited_ = seconds_tested_ = 0;
     try {
       const FramePool::Scope scope(comm->engine.frames());
@@ -67,7 +67,7 @@ class AsynchronousCall {
  private:
   std::string name_;
   double seconds_waited_ = 0, seconds_tested_ = 0;  ///< the latter, in test() alone, are among the former
-  bool heard_ = true;                               // what the last run ended with has been thrown
+  bool error_reported_ = true;                      // what the last run ended with has been thrown
 };
 
 /// Waits for what is in flight, errors aside. False where the memory of messages must be kept until the process ends: a run broke

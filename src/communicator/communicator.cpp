@@ -126,7 +126,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Transport> transport_of_thi
       mine_(largest_card),
       cards_(transport->size() * static_cast<std::int64_t>(largest_card)),
       scratch_(cards_.size()) {
-  if (transport->announce_end() != End::messages) return;
+  engine.add_observer(recorder);
+  if (transport->library().announce_end() != End::messages) return;
   at_end_.emplace(End::messages, nullptr, [this](End end) {
     if (end != End::messages) return false;
     const auto inside = enter();
@@ -190,7 +191,7 @@ void CommunicatorState::drive_setup(Run& run) {
 }
 
 void CommunicatorState::require_running() const {
-  if (!transport->is_running())
+  if (!transport->library().is_running())
     fail(WEIR_ERR_STATE,
          "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork(). Destroy plans, tables and communicators "
          "before MPI_Finalize");
@@ -326,7 +327,7 @@ void CommunicatorState::start_progress_thread() {
         return;
       }
     }
-    progress_ = std::make_unique<ProgressThread>(engine, place.core, transport->announce_end());
+    progress_ = std::make_unique<ProgressThread>(engine, place.core, transport->library().announce_end());
     log(settings.log, LogLevel::info, "rank {}: a progress thread runs {}", rank,
         place.core < 0 ? "on any core" : fmt::format("on core {}", place.core));
   } catch (const std::exception& error) {
@@ -371,7 +372,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   mine.outcome = outcome_of([&] {
     if (refusal != nullptr) fail(WEIR_ERR_ARGUMENT, "{}", refusal);
     in_force = settings ? *settings : read_settings();
-    const std::string one_thread = transport->why_one_thread();
+    const std::string one_thread = transport->library().why_one_thread();
     if (in_force.progress_thread != ProgressThreadSetting::off && !one_thread.empty())
       fail(WEIR_ERR_SETTING, "WEIR_PROGRESS_THREAD asks for a thread beside the program's own, but {}; or unset it", one_thread);
     mine.location = location ? *location : locate();
@@ -381,7 +382,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     mine.number = communicators_made++ * transport->job_size() + transport->job_rank();
     job_name().copy(mine.job.data(), mine.job.size() - 1);
     mine.run = std::random_device{}() | std::uint64_t{std::random_device{}()} << 32;
-    const DevicePath path = transport->device_path(in_force.cuda_aware_mpi);
+    const DevicePath path = transport->device_path(in_force.gpu_pointers);
     mine.direct = path.direct ? 1 : 0;
     path.why.copy(mine.why.data(), mine.why.size() - 1);
   });

@@ -19,10 +19,11 @@
 #include "base/settings.hpp"
 #include "base/threads.hpp"
 #include "communicator/leases.hpp"
-#include "communicator/metrics.hpp"
 #include "communicator/outcome.hpp"
 #include "communicator/progress_thread.hpp"
 #include "model/lookup.hpp"
+#include "observe/flight_recorder.hpp"
+#include "observe/tracer.hpp"
 #include "topology/topology.hpp"
 #include "transport/transport.hpp"
 
@@ -87,8 +88,12 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// Starts the progress thread, if the settings ask for one and there is a core for it. Where not, the log says why.
   void start_progress_thread();
   [[nodiscard]] bool has_progress_thread() const { return progress_ != nullptr; }
-  /// A run has ended: traces and metrics count it.
-  void note(const Run& run, const TrafficCount& traffic, double seconds_waited);
+  /// See Communicator.
+  void add_observer(std::shared_ptr<Observer> observer);
+  void remove_observer(const std::shared_ptr<Observer>& observer);
+  void tell_update(const UpdateInfo& update) const noexcept {
+    for (Observer* const observer : engine.observers()) observer->update(update);
+  }
   /// Writes the flight recorder's dump. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   void dump(const std::string& path, std::string_view why);
   /// See Communicator::stragglers.
@@ -108,10 +113,11 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::optional<FoundMachine> machine;
   std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl/groups.hpp
   /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.
-  bool gpu_memory_goes_to_mpi = false;
+  bool gpu_memory_goes_to_transport = false;
   /// Plans made now hand it to MPI: see cuda/nccl.hpp.
   [[nodiscard]] bool hands_over_gpu_memory() const { return device_path.direct && nccl == nullptr; }
-  std::unique_ptr<Metrics> metrics;  ///< null: none are kept
+  FlightRecorder recorder;
+  std::unique_ptr<Tracer> tracer;  ///< null: not traced
   /// Threads of this rank for a plan that asks for `wanted`; 0: as the settings and the cores have it. More than it has cores are a
   /// warning, once.
   [[nodiscard]] Threads threads_for(int wanted);
@@ -136,11 +142,10 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 
   Threads threads_;  // unless a plan says its own
   bool warned_of_threads_ = false;
-  std::exception_ptr out_of_memory_;  // made in time
-  Identity identity_;
-  Clock::time_point dumped_{};
-  std::array<std::int64_t, level_count> sent_{};
-  FramePool setup_frames_;  // nobody else's: there is always a frame for the next exchange
+  std::exception_ptr out_of_memory_;                  // made in time
+  std::unique_ptr<Observer> metrics_;                 // null: none are kept
+  std::vector<std::shared_ptr<Observer>> observers_;  // the user's
+  FramePool setup_frames_;                            // nobody else's: there is always a frame for the next exchange
   std::int64_t setup_runs_ = 0;
   bool broken_ = false;  // a setup run broke off: messages of it may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;

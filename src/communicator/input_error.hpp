@@ -1,5 +1,4 @@
-// input_error.hpp: what one rank's call can have wrong, in one word that travels with the first control message of a run, so that
-// every rank reports the same error.
+// input_error.hpp: what one rank's call of a plan can have wrong; which memory and streams calls take.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +23,8 @@ enum class InputError : std::uint32_t {
   bad_stream,           // not a stream of its GPU
   nccl_aborted,         // by an error of this or another plan
   in_use,               // another run in flight will write its result there
+  last = in_use
 };
-
-// The word: kind (4 bits), the complement of the rank (20), and a count that the caller gave (40).
-inline constexpr std::uint64_t input_error_rank_mask = (1u << 20) - 1;
-inline constexpr std::uint64_t most_input_error_count = (std::uint64_t{1} << 40) - 1;
-
-/// 0 for none. Among several ranks' errors the largest kind wins, then the lowest rank. `count`: that of a wrong_count; what the
-/// word has no room for becomes most_input_error_count.
-[[nodiscard]] constexpr std::uint64_t input_error_word(InputError kind, int rank, std::uint64_t count = 0) {
-  if (kind == InputError::none) return 0;
-  const std::uint64_t place = input_error_rank_mask - (static_cast<std::uint64_t>(rank) & input_error_rank_mask);
-  return static_cast<std::uint64_t>(kind) << 60 | place << 40 | (count < most_input_error_count ? count : most_input_error_count);
-}
-[[nodiscard]] constexpr InputError input_error_kind(std::uint64_t input_error) {
-  return static_cast<InputError>(input_error >> 60);
-}
-[[nodiscard]] constexpr int input_error_rank(std::uint64_t input_error) {
-  return static_cast<int>(input_error_rank_mask - (input_error >> 40 & input_error_rank_mask));
-}
-[[nodiscard]] constexpr std::uint64_t input_error_count(std::uint64_t input_error) { return input_error & most_input_error_count; }
 
 /// Ends the text of an error of null_pointer: Python and Fortran pass one on for an array that they refuse.
 inline constexpr std::string_view refused_by_binding = "; in Python and Fortran, that rank's own error says what was wrong";

@@ -61,7 +61,8 @@ Lease Leases::take() noexcept {
 void Leases::add_lane(CommunicatorState& comm, const Lease& lease) {
   if (free_lanes_.empty()) {
     int lane = -1;
-    comm.agree("opening a lane", "communicator", "of MPI's allreduce", [&] { lane = comm.transport->open_lane(); });
+    comm.agree("opening a lane", "communicator", "of MPI's allreduce",
+               [&] { lane = comm.transport->native_allreduce()->open_lane(); });
     free_lanes_.push_back(lane);
   }
   record(lease).lane = free_lanes_.back();

@@ -118,7 +118,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
 
   // 2. The first rank of each node makes it,
   mine.outcome = outcome_of([&] {
-    if (ranks > 1 && me == 0) segment.memory = comm.transport->make_segment(segment.bytes * ranks, mine.name);
+    if (ranks > 1 && me == 0) segment.memory = comm.transport->shared_segments()->make_segment(segment.bytes * ranks, mine.name);
   });
   mine.token = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()) * 257 + static_cast<std::uint64_t>(node[0]);
   const auto made = comm.share("making shared memory", mine);
@@ -128,7 +128,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   const SegmentCard first = made[static_cast<std::size_t>(node[0])];
   mine.outcome = outcome_of([&] {
     if (ranks == 1) return;
-    if (me != 0) segment.memory = comm.transport->open_segment(first.name.data(), segment.bytes * ranks);
+    if (me != 0) segment.memory = comm.transport->shared_segments()->open_segment(first.name.data(), segment.bytes * ranks);
     segment.memory->take_pages(me * segment.bytes, segment.bytes);
     if (me == 0) *reinterpret_cast<std::uint64_t*>(segment.memory->data()) = first.token;
   });

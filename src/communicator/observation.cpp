@@ -4,8 +4,10 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/signals.hpp"
 #include "collectives/control.hpp"
 #include "communicator/communicator.hpp"
+#include "observe/metrics.hpp"
 
 namespace weir {
 namespace detail {
@@ -24,46 +26,51 @@ ClockRound clock_round(CommunicatorState& comm) {
 }  // namespace
 
 void CommunicatorState::observe(const Identity& identity, bool rounds) {
-  identity_ = identity;
-  const auto attempt = [this](const char* what, auto&& make) {
+  const auto attempt = [&](const char* what, auto&& make) {
     try {
       make();
     } catch (const std::exception& error) {
-      log(settings.log, LogLevel::warn, "rank {}: no {}: {}", identity_.rank, what, error.what());
+      log(settings.log, LogLevel::warn, "rank {}: no {}: {}", identity.rank, what, error.what());
     }
   };
-  if (!settings.trace.empty()) attempt("trace", [&] { engine.set_tracer(std::make_unique<Tracer>(settings.trace, identity)); });
-  if (!settings.metrics.empty())
-    attempt("metrics", [&] { metrics = std::make_unique<Metrics>(settings.metrics, identity, settings.log); });
-  if (settings.dump_signal != 0) count_signal(settings.dump_signal);
-  if (!settings.dump.empty()) {
-    engine.on_dump([this, attempt](std::string_view why) {
-      // One break brings others: the first dump says most.
-      if (dumped_ != Clock::time_point{} && Clock::now() - dumped_ < std::chrono::seconds(1)) return;
-      dumped_ = Clock::now();
-      attempt("dump", [&] { dump(identity_.file(settings.dump, "weir-dump", "json"), why); });
+  recorder.identify(identity, settings);
+  if (!settings.trace.empty()) {
+    attempt("trace", [&] {
+      tracer = std::make_unique<Tracer>(settings.trace, identity);
+      engine.add_observer(*tracer);
     });
   }
+  if (!settings.metrics.empty()) {
+    attempt("metrics", [&] {
+      metrics_ = std::make_unique<Metrics>(settings.metrics, identity, settings.log);
+      engine.add_observer(*metrics_);
+    });
+  }
+  if (settings.dump_signal != 0) count_signal(settings.dump_signal);
   if (!rounds) return;
   std::vector<ClockRound> times;
   for (int round = 0; round < 16; ++round) times.push_back(clock_round(*this));
-  if (Tracer* const tracer = engine.tracer()) tracer->set_clock_rounds(times);
+  if (tracer) tracer->set_clock_rounds(times);
 }
 
 void CommunicatorState::dump(const std::string& path, std::string_view why) {
-  require(!path.empty(), "the path of the dump is empty: it must name a file");
   const auto inside = enter();
-  engine.note_progress();
-  write_whole_file(path, engine.recorder().to_json(identity_, why, engine.dump(), settings.timeout_seconds));
+  recorder.write(path, why, engine.dump());
 }
 
-void CommunicatorState::note(const Run& run, const TrafficCount& traffic, double seconds_waited) {
+void CommunicatorState::add_observer(std::shared_ptr<Observer> observer) {
   const auto inside = enter();
-  if (metrics) metrics->add(run, traffic, seconds_waited);
-  Tracer* const tracer = engine.tracer();
-  if (tracer == nullptr) return;
-  for (std::size_t level = 0; level < level_count; ++level) sent_[level] += traffic.bytes_sent[level];
-  tracer->sent(Clock::now(), sent_);
+  require(observer != nullptr, "the observer is a null pointer");
+  require(std::find(observers_.begin(), observers_.end(), observer) == observers_.end(), "the observer has been added before");
+  observers_.reserve(observers_.size() + 1);
+  engine.add_observer(*observer);
+  observers_.push_back(std::move(observer));
+}
+
+void CommunicatorState::remove_observer(const std::shared_ptr<Observer>& observer) {
+  const auto inside = enter();
+  require(std::erase(observers_, observer) > 0, "the observer was not added to this communicator");
+  engine.remove_observer(*observer);
 }
 
 std::vector<double> CommunicatorState::stragglers(int runs) {
@@ -75,10 +82,9 @@ std::vector<double> CommunicatorState::stragglers(int runs) {
   const auto ranks = static_cast<std::size_t>(transport->size());
   const std::span waits(reinterpret_cast<std::uint64_t*>(cards_.data()), ranks);
   std::fill(waits.begin(), waits.end(), 0);
-  const FlightRecorder& recorder = engine.recorder();
   for (std::int64_t i = std::max<std::int64_t>(0, recorder.kept() - runs); i < recorder.kept(); ++i) {
-    const CallRecord& record = recorder.at(i);
-    if (record.awaited_rank >= 0 && record.tag != setup_tag)
+    const CallRecord record = recorder.at(i);
+    if (record.awaited_rank >= 0 && record.call != 0)
       waits[static_cast<std::size_t>(record.awaited_rank)] += static_cast<std::uint64_t>(record.awaited_seconds * 1e9);
   }
   run_blocking("adding up waits", setup_tag, [&](Channel channel) {
@@ -94,5 +100,11 @@ std::vector<double> CommunicatorState::stragglers(int runs) {
 
 std::vector<double> Communicator::stragglers(int runs) const { return state_->stragglers(runs); }
 void Communicator::dump(const std::string& path) const { state_->dump(path, "the program has asked for it"); }
+void Communicator::add_observer(std::shared_ptr<Observer> observer) const {
+  state_->guarded([&] { state_->add_observer(std::move(observer)); });
+}
+void Communicator::remove_observer(const std::shared_ptr<Observer>& observer) const {
+  state_->guarded([&] { state_->remove_observer(observer); });
+}
 
 }  // namespace weir

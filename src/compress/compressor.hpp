@@ -65,7 +65,7 @@ struct CompressorRow {
   void (*check)(const Parameters&) = nullptr;                          ///< throws what ranges alone do not say
   std::unique_ptr<PackedCodec> (*codec)(const Parameters&) = nullptr;  ///< of packed ones, in host memory
   DeviceScheme (*device_scheme)(const Parameters&) = nullptr;          ///< null: CUDA memory goes through the codec of host memory
-  std::unique_ptr<CompressedExchange> (*exchange)(const Parameters&, const LinearProblem&) = nullptr;  ///< of linear ones
+  std::unique_ptr<CompressedExchange> (*exchange)(const Parameters&, const LinearSpec&) = nullptr;  ///< of linear ones
 };
 
 [[nodiscard]] std::span<const CompressorRow* const> compressor_registry();

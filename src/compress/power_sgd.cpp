@@ -23,7 +23,7 @@ namespace {
 
 class PowerSgd final : public CompressedExchange {
  public:
-  PowerSgd(MatrixShape shape, std::int64_t rank, const LinearProblem& problem)
+  PowerSgd(MatrixShape shape, std::int64_t rank, const LinearSpec& problem)
       : shape_(shape),
         rank_(rank),
         everyone_(static_cast<std::uint32_t>(problem.ranks)),
@@ -103,7 +103,7 @@ class PowerSgd final : public CompressedExchange {
   std::unique_ptr<DenseAllreduce<float>> mean_p_, mean_q_;
 };
 
-std::unique_ptr<CompressedExchange> make(const Parameters& parameters, const LinearProblem& problem) {
+std::unique_ptr<CompressedExchange> make(const Parameters& parameters, const LinearSpec& problem) {
   const MatrixShape shape = matrix_shape(problem.count, parameters.whole("columns"));
   const std::int64_t rank = std::min({parameters.whole("rank"), shape.rows(), shape.columns});
   return std::make_unique<PowerSgd>(shape, problem.count == 0 ? 0 : rank, problem);

@@ -16,7 +16,7 @@ namespace {
 
 class SharedRandomK final : public CompressedExchange {
  public:
-  SharedRandomK(const LinearProblem& problem, bool unbiased)
+  SharedRandomK(const LinearSpec& problem, bool unbiased)
       : strata_{problem.count, std::min(problem.k, problem.count)},
         unbiased_(unbiased),
         everyone_(static_cast<std::uint32_t>(problem.ranks)),
@@ -62,7 +62,7 @@ class SharedRandomK final : public CompressedExchange {
   std::unique_ptr<DenseAllreduce<float>> sum_;
 };
 
-std::unique_ptr<CompressedExchange> make(const Parameters& parameters, const LinearProblem& problem) {
+std::unique_ptr<CompressedExchange> make(const Parameters& parameters, const LinearSpec& problem) {
   return std::make_unique<SharedRandomK>(problem, parameters.whole("unbiased") != 0);
 }
 

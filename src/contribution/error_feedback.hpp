@@ -125,7 +125,7 @@ class ErrorFeedback {
     const double most = rules_.momentum.clip / std::sqrt(static_cast<double>(rules_.ranks));
     memory_.moments(gradient, count_);
     co_await memory_.report();
-    const double norm = std::sqrt(memory_.told().moments.sum_squares);
+    const double norm = std::sqrt(memory_.results().moments.sum_squares);
     co_return norm > most ? most / norm : 1;
   }
 

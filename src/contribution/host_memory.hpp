@@ -1,7 +1,7 @@
 // host_memory.hpp: what a step of a plan does with gradient, residual and selection in host memory. CudaMemory in cuda_memory.hpp
 // has the same members for CUDA memory: selection and steps are templates over the two.
 //
-// Calls only have to be under way when they return, and are done in their order; what they have found is in told() once report()
+// Calls only have to be under way when they return, and are done in their order; what they have found is in results() once report()
 // has been awaited.
 #pragma once
 
@@ -38,7 +38,7 @@ class NcclGroups;
 
 /// What calls find.
 template <class T>
-struct Told {
+struct Results {
   Found found;
   KthKey<T> kth{};
   std::int64_t kept = 0;
@@ -128,17 +128,17 @@ class HostMemory {
   void copy(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
 
   [[nodiscard]] std::suspend_never report() const noexcept { return {}; }
-  [[nodiscard]] const Told<T>& told() const { return told_; }
+  [[nodiscard]] const Results<T>& results() const { return results_; }
 
   /// residual += gradient, and all entries with key >= floor of the sum; without residual (nullptr), of the gradient. As the
   /// kernel.
   void compensate(const T* gradient, T* residual, std::int64_t count, Key<T> floor, Key<T> keep_old, Summary summary, Entries& out,
                   std::int64_t capacity) {
-    told_.moments = {};
-    told_.exceedances = {};
+    results_.moments = {};
+    results_.exceedances = {};
     const Pass pass{gradient, residual, floor, keep_old, summary};
     if (parts_ == 1) {
-      told_.found.hits =
+      results_.found.hits =
           compensate_range(pass, {0, count}, out, capacity, [this](std::int64_t, const Sums& sums) { add_up(sums); });
       return;
     }
@@ -150,52 +150,52 @@ class HostMemory {
                                    [this](std::int64_t number, const Sums& sums) { sums_[number] = sums; });
     });
     for (std::int64_t i = 0; summary != Summary::none && i < sums_.size(); ++i) add_up(sums_[i]);
-    told_.found.hits = gather(out, capacity, residual, keep_old);
+    results_.found.hits = gather(out, capacity, residual, keep_old);
   }
   /// Whether all sums of the last compensate() are finite; it has left `stored` entries in `out`.
   [[nodiscard]] bool is_finite(const T* gradient, std::int64_t count, const Entries& out, std::int64_t stored) const {
     return kernels::host::count_non_finite(out.values.data(), stored) == 0 &&
-           (told_.found.hits == stored || kernels::host::count_non_finite(gradient, count) == 0);
+           (results_.found.hits == stored || kernels::host::count_non_finite(gradient, count) == 0);
   }
   /// All entries of x with key >= floor.
   void select(const T* x, std::int64_t count, Key<T> floor, Entries& out, std::int64_t capacity) {
-    told_.found.hits = kernels::host::select(x, count, floor, out.indices.data(), out.values.data(), capacity);
+    results_.found.hits = kernels::host::select(x, count, floor, out.indices.data(), out.values.data(), capacity);
   }
   /// How many they are.
   void count_hits(const T* x, std::int64_t count, Key<T> floor) {
-    told_.found.hits = kernels::host::select<T>(x, count, floor, nullptr, nullptr, 0);
+    results_.found.hits = kernels::host::select<T>(x, count, floor, nullptr, nullptr, 0);
   }
   void exceedances(const T* x, std::int64_t count, Key<T> threshold) {
-    told_.exceedances = kernels::host::exceedances<T>(x, nullptr, count, threshold);
+    results_.exceedances = kernels::host::exceedances<T>(x, nullptr, count, threshold);
   }
-  /// In told().exceedances.count.
+  /// In results().exceedances.count.
   void count_non_finite(const T* x, std::int64_t count) {
     std::atomic<std::int64_t> found = 0;
     over(count, [&](PartRange mine) { found += kernels::host::count_non_finite(x + mine.begin, mine.count()); });
-    told_.exceedances.count = found;
+    results_.exceedances.count = found;
   }
   void sample(const T* x, const T* y, const ThresholdSample& of, T* out) {
     kernels::host::sample(x, y, of.size, of.stride, of.rest, of.offset, out);
   }
-  void kth_key(const T* x, std::int64_t count, std::int64_t k) { told_.kth = kernels::host::kth_key(x, count, k); }
-  /// In told().moments.
-  void moments(const T* x, std::int64_t count) { told_.moments = kernels::host::moments<T>(x, nullptr, count); }
+  void kth_key(const T* x, std::int64_t count, std::int64_t k) { results_.kth = kernels::host::kth_key(x, count, k); }
+  /// In results().moments.
+  void moments(const T* x, std::int64_t count) { results_.moments = kernels::host::moments<T>(x, nullptr, count); }
   /// Among the entries that the last pass has found and `capacity` had room for.
   void rank(const Entries& entries, std::int64_t capacity, std::int64_t k) {
-    kth_key(entries.values.data(), std::min(told_.found.hits, capacity), k);
+    kth_key(entries.values.data(), std::min(results_.found.hits, capacity), k);
   }
 
-  /// The k largest of the entries, by told().kth, ties to the lowest index; the others stay in the residual. As select_band.
+  /// The k largest of the entries, by results().kth, ties to the lowest index; the others stay in the residual. As select_band.
   void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
-    keep_band(from, count, band_of_largest(told_.kth, k), to, residual, keep_old);
+    keep_band(from, count, band_of_largest(results_.kth, k), to, residual, keep_old);
   }
   /// The same of all of x.
   void take_largest(const T* x, std::int64_t count, std::int64_t k, Entries& to) {
-    take_band(x, count, band_of_largest(told_.kth, k), to);
+    take_band(x, count, band_of_largest(results_.kth, k), to);
   }
   void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
-    told_.kept = kernels::host::select_band(from.indices.data(), from.values.data(), count, band, to.indices.data(),
-                                            to.values.data(), residual, keep_old);
+    results_.kept = kernels::host::select_band(from.indices.data(), from.values.data(), count, band, to.indices.data(),
+                                               to.values.data(), residual, keep_old);
   }
   /// Entries with key >= keep_old go to the residual, which holds the other ones.
   void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> keep_old) {
@@ -206,15 +206,15 @@ class HostMemory {
   }
   /// Takes the band from all of x, block by block, since more entries may lie between its thresholds than there is room for.
   void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {
-    told_.kept = 0;
+    results_.kept = 0;
     for (std::int64_t begin = 0; begin < count; begin += SelectionSetup::spare_candidates) {
       const std::int64_t size = std::min(SelectionSetup::spare_candidates, count - begin);
-      std::uint32_t* const indices = to.indices.data() + told_.kept;
-      T* const values = to.values.data() + told_.kept;
+      std::uint32_t* const indices = to.indices.data() + results_.kept;
+      T* const values = to.values.data() + results_.kept;
       const Key<T> floor = band.start + band.slice > 0 ? band.lower : band.upper;  // once the slice is full, only what is above it
       const std::int64_t hits = kernels::host::select(x + begin, size, floor, indices, values, size);
       for (std::int64_t i = 0; i < hits; ++i) indices[i] += static_cast<std::uint32_t>(begin);
-      told_.kept += kernels::host::select_band<T>(indices, values, hits, band, indices, values, nullptr, 0);
+      results_.kept += kernels::host::select_band<T>(indices, values, hits, band, indices, values, nullptr, 0);
     }
   }
   /// k random entries of x, as `draw` has them, times the size of their stratum if they are to be right on average.
@@ -380,10 +380,10 @@ class HostMemory {
     return sums;
   }
   void add_up(const Sums& part) {
-    Moments<T>& m = told_.moments;
+    Moments<T>& m = results_.moments;
     m = {m.count + part.moments.count, m.sum + part.moments.sum, m.sum_squares + part.moments.sum_squares,
          std::max(m.largest, part.moments.largest)};
-    Exceedances<T>& e = told_.exceedances;
+    Exceedances<T>& e = results_.exceedances;
     e = {e.count + part.exceedances.count, e.sum_magnitudes + part.exceedances.sum_magnitudes,
          std::max(e.largest, part.exceedances.largest)};
   }
@@ -394,7 +394,7 @@ class HostMemory {
   // For several parts:
   Buffer<Sums> sums_;  // of each block
   std::vector<Find> finds_;
-  Told<T> told_;
+  Results<T> results_;
 };
 
 }  // namespace weir

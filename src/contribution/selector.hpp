@@ -62,7 +62,7 @@ class Selector {
     if (ranked) memory_.rank(candidates_, capacity_, k);
     co_await memory_.report();
 
-    const std::int64_t hits = memory_.told().found.hits;
+    const std::int64_t hits = memory_.results().found.hits;
     selected_ = &candidates_;
     count_ = std::min(hits, capacity_);
     const bool overflows = setup_.scales_up && hits > 0;  // first_floor() has found these
@@ -76,7 +76,7 @@ class Selector {
     if (setup_.accepts(hits, k, reuse, floor_)) co_return true;
     rethresholded_ = setup_.threshold == Threshold::reuse;
     const Key<T> largest =
-        setup_.summary() == Summary::moments ? memory_.told().moments.largest : memory_.told().exceedances.largest;
+        setup_.summary() == Summary::moments ? memory_.results().moments.largest : memory_.results().exceedances.largest;
     if (setup_.uses_moments() && largest < key_infinity<T>) {
       co_await select_estimated(gradient, residual, hits, k);
       co_return true;
@@ -172,7 +172,7 @@ class Selector {
     memory_.sample(x, y, sample, sample_.data());
     memory_.kth_key(static_cast<const T*>(sample_.data()), sample.size, sample.rank);
     co_await memory_.report();
-    co_return memory_.told().kth.key;
+    co_return memory_.results().kth.key;
   }
 
   /// `ranked`: the candidates have been, for k.
@@ -202,7 +202,7 @@ class Selector {
     memory_.select(x, setup_.count, floor_, candidates_, capacity_);
     memory_.rank(candidates_, capacity_, k);
     co_await memory_.report();
-    const std::int64_t hits = memory_.told().found.hits;
+    const std::int64_t hits = memory_.results().found.hits;
     count_ = std::min(hits, capacity_);
     if (setup_.has_enough(hits, k, floor_)) {
       keep_largest(nullptr, k);
@@ -211,14 +211,14 @@ class Selector {
     memory_.kth_key(x, setup_.count, k);
     memory_.take_largest(x, setup_.count, k, kept());
     co_await memory_.report();
-    state_.threshold = memory_.told().kth.key;
+    state_.threshold = memory_.results().kth.key;
     selected_ = &kept();
-    count_ = memory_.told().kept;
+    count_ = memory_.results().kept;
   }
 
   /// Reduces the candidates, which have been ranked, to the k largest, ties to the lowest index; the others stay in the residual.
   void keep_largest(T* residual, std::int64_t k) {
-    const KthKey<T> kth = memory_.told().kth;
+    const KthKey<T> kth = memory_.results().kth;
     state_.threshold = kth.key;
     if (count_ <= k) return;
     memory_.keep_largest(candidates_, count_, k, kept(), residual, keep_old_);
@@ -235,7 +235,7 @@ class Selector {
 
   template <class X>
   task<void> select_estimated(const X* gradient, T* residual, std::int64_t hits, std::int64_t k) {
-    const Moments<T> moments = memory_.told().moments;
+    const Moments<T> moments = memory_.results().moments;
     if (!setup_.has_enough(hits, guard_limit(k) + 1, floor_)) {
       put_back(residual);
       if (residual != nullptr)
@@ -252,7 +252,7 @@ class Selector {
     if (setup_.threshold == Threshold::gaussian) {
       key = adjusted_threshold(among, moments, gaussian_threshold(moments, k), k);
     } else if (setup_.threshold == Threshold::redsync) {
-      key = redsync_threshold(among, memory_.told().exceedances, k, setup_.samplings);
+      key = redsync_threshold(among, memory_.results().exceedances, k, setup_.samplings);
     } else {
       key = co_await sidco_key(among, gradient, residual, k);
       state_.sidco.adapt(key < floor_ ? count_ : among.count_at_least(key), k);
@@ -272,16 +272,16 @@ class Selector {
   task<void> collect_candidates(const X* x, std::int64_t wanted) {
     memory_.kth_key(x, setup_.count, wanted);
     co_await memory_.report();
-    const KthKey<T> kth = memory_.told().kth;
+    const KthKey<T> kth = memory_.results().kth;
     floor_ = kth.greater + kth.equal < wanted ? 1 : static_cast<Key<T>>(kth.key + 1);
     memory_.select(x, setup_.count, floor_, candidates_, capacity_);
     co_await memory_.report();
-    count_ = std::min(memory_.told().found.hits, capacity_);
+    count_ = std::min(memory_.results().found.hits, capacity_);
   }
 
   template <class X>
   task<void> select_mstopk(Candidates<T> among, const X* gradient, T* residual, std::int64_t k) {
-    const MsTopkThresholds<T> thresholds = mstopk_thresholds(among, memory_.told().exceedances, k, setup_.samplings);
+    const MsTopkThresholds<T> thresholds = mstopk_thresholds(among, memory_.results().exceedances, k, setup_.samplings);
     const bool among_candidates = thresholds.lower >= floor_;
     std::int64_t reaching = 0;
     if (among_candidates) {
@@ -293,7 +293,7 @@ class Selector {
       else
         memory_.count_hits(gradient, setup_.count, thresholds.lower);
       co_await memory_.report();
-      reaching = memory_.told().found.hits;
+      reaching = memory_.results().found.hits;
     }
     const std::int64_t between = reaching - thresholds.upper_count;
     const std::int64_t slice = std::min(k - thresholds.upper_count, between);
@@ -313,7 +313,7 @@ class Selector {
   template <class X>
   task<Key<T>> sidco_key(Candidates<T> among, const X* gradient, T* residual, std::int64_t k) {
     SidcoFit fit(k, state_.sidco.stages());
-    Exceedances<T> reaching = memory_.told().exceedances;
+    Exceedances<T> reaching = memory_.results().exceedances;
     while (fit.refine(reaching)) {
       const Key<T> key = key_at_least<T>(fit.threshold());
       if (key >= floor_) {
@@ -326,7 +326,7 @@ class Selector {
       else
         memory_.exceedances(gradient, setup_.count, key);
       co_await memory_.report();
-      reaching = memory_.told().exceedances;
+      reaching = memory_.results().exceedances;
     }
     co_return key_at_least<T>(fit.threshold());
   }

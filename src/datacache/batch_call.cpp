@@ -38,8 +38,8 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
       me_(comm->topology.rank()) {
   const auto batch = static_cast<std::size_t>(batch_), ranks = static_cast<std::size_t>(ranks_);
   const std::int64_t slots = (ranks_ - 1) * quota_;
-  run.what = "sample_cache";
-  run.element = "sample";
+  run.algorithm = "sample_cache";
+  run.element_type = "sample";
   places_.resize(batch);
   asked_.resize(batch);
   in_sizes_.resize(batch, value_bytes_);
@@ -69,7 +69,7 @@ void BatchCall::make_free() {
 void BatchCall::leave(const BatchEnd& end) {
   if (end_ != &end) return;
   end_ = nullptr;
-  set_heard();
+  set_error_reported();
 }
 
 void BatchCall::start(const Outcome& ahead, std::span<const std::int64_t> samples, std::span<std::byte> values,

@@ -27,7 +27,8 @@ enum class CallError : std::int32_t {
   not_ready,
   wrong_memory,
   not_in_host_memory,
-  device_failed
+  device_failed,
+  last = device_failed
 };
 
 /// What every rank tells every other about its call, so that all act alike.

@@ -15,8 +15,8 @@ namespace {
 
 /// Returns the bytes that the table needs on all ranks of this node together.
 double bytes_of_node(const EmbeddingConfig& c, const Topology& topology) {
-  const Exchange& exchange = find_exchange(c.exchange);
-  const Partition partition(exchange.division, c.rows, c.width, topology);
+  const TableExchange& exchange = find_exchange(c.exchange);
+  const Partition partition(exchange.split, c.rows, c.width, topology);
   const double dense =
       exchange.path == GradientPath::allreduce ? static_cast<double>(c.rows) * static_cast<double>(c.width + 1) : 0;
   double values = 0;

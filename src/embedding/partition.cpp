@@ -13,18 +13,18 @@ namespace embedding {
 namespace {
 
 constexpr std::array registry = {
-    Exchange{"columns", "EmbRace: every rank holds some columns of all rows; vectors and gradients by AlltoAll", Division::columns,
-             GradientPath::alltoallv},
-    Exchange{"rows", "every rank holds a block of rows; vectors and gradients by AlltoAll", Division::rows,
-             GradientPath::alltoallv},
-    Exchange{"hashed_rows", "every rank holds rows from all over the table; vectors and gradients by AlltoAll",
-             Division::hashed_rows, GradientPath::alltoallv},
-    Exchange{"server", "parameter servers: one rank of each node holds a share of the rows", Division::node_rows,
-             GradientPath::alltoallv},
-    Exchange{"allgather", "Horovod's way: every rank holds the whole table; all ranks' rows of gradients by allgather",
-             Division::none, GradientPath::allgatherv},
-    Exchange{"dense_allreduce", "every rank holds the whole table; its dense gradient by ring allreduce", Division::none,
-             GradientPath::allreduce},
+    TableExchange{"columns", "EmbRace: every rank holds some columns of all rows; vectors and gradients by AlltoAll",
+                  TableSplit::columns, GradientPath::alltoallv},
+    TableExchange{"rows", "every rank holds a block of rows; vectors and gradients by AlltoAll", TableSplit::rows,
+                  GradientPath::alltoallv},
+    TableExchange{"hashed_rows", "every rank holds rows from all over the table; vectors and gradients by AlltoAll",
+                  TableSplit::hashed_rows, GradientPath::alltoallv},
+    TableExchange{"server", "parameter servers: one rank of each node holds a share of the rows", TableSplit::node_rows,
+                  GradientPath::alltoallv},
+    TableExchange{"allgather", "Horovod's way: every rank holds the whole table; all ranks' rows of gradients by allgather",
+                  TableSplit::none, GradientPath::allgatherv},
+    TableExchange{"dense_allreduce", "every rank holds the whole table; its dense gradient by ring allreduce", TableSplit::none,
+                  GradientPath::allreduce},
 };
 
 /// x with a x = 1 modulo `modulus`, for a coprime to it (extended Euclid).
@@ -50,19 +50,19 @@ std::uint64_t golden_factor(std::uint64_t rows) {
 
 }  // namespace
 
-std::span<const Exchange> exchange_registry() { return registry; }
+std::span<const TableExchange> exchange_registry() { return registry; }
 
-const Exchange& find_exchange(std::string_view name) {
-  const auto found = std::find_if(registry.begin(), registry.end(), [&](const Exchange& row) { return row.name == name; });
+const TableExchange& find_exchange(std::string_view name) {
+  const auto found = std::find_if(registry.begin(), registry.end(), [&](const TableExchange& row) { return row.name == name; });
   if (found != registry.end()) return *found;
   std::string known;
-  for (const Exchange& row : registry) known += (known.empty() ? "" : ", ") + std::string(row.name);
+  for (const TableExchange& row : registry) known += (known.empty() ? "" : ", ") + std::string(row.name);
   fail(WEIR_ERR_ARGUMENT, "exchange is '{}': it must be one of {}", name, known);
 }
 
-Partition::Partition(Division division, std::int64_t rows, std::int64_t width, const Topology& topology)
+Partition::Partition(TableSplit split, std::int64_t rows, std::int64_t width, const Topology& topology)
     : permutation_{static_cast<std::uint64_t>(rows)}, width_(width), parts_(static_cast<std::size_t>(topology.size())) {
-  if (division == Division::hashed_rows) {
+  if (split == TableSplit::hashed_rows) {
     permutation_.factor = golden_factor(permutation_.rows);
     permutation_.inverse = inverse_of(permutation_.factor, permutation_.rows);
   }
@@ -72,13 +72,13 @@ Partition::Partition(Division division, std::int64_t rows, std::int64_t width, c
   const auto servers = static_cast<int>(topology.leaders().size());
   for (int rank = 0, server = 0; rank < topology.size(); ++rank) {
     Part& part = parts_[static_cast<std::size_t>(rank)] = {0, rows, 0, width};
-    if (division == Division::columns) {
+    if (split == TableSplit::columns) {
       part.first_column = share(width, rank, topology.size());
       part.columns = share(width, rank + 1, topology.size()) - part.first_column;
-    } else if (division == Division::rows || division == Division::hashed_rows) {
+    } else if (split == TableSplit::rows || split == TableSplit::hashed_rows) {
       part.first_row = share(rows, rank, topology.size());
       part.rows = share(rows, rank + 1, topology.size()) - part.first_row;
-    } else if (division == Division::node_rows) {
+    } else if (split == TableSplit::node_rows) {
       const bool serves = topology.leaders()[static_cast<std::size_t>(std::min(server, servers - 1))] == rank;
       part.first_row = share(rows, server, servers);
       part.rows = serves ? share(rows, server + 1, servers) - part.first_row : 0;
@@ -91,7 +91,7 @@ Partition::Partition(Division division, std::int64_t rows, std::int64_t width, c
 
 std::vector<ExchangeInfo> exchanges() {
   std::vector<ExchangeInfo> list;
-  for (const embedding::Exchange& row : embedding::exchange_registry()) list.push_back({row.name, row.description});
+  for (const embedding::TableExchange& row : embedding::exchange_registry()) list.push_back({row.name, row.description});
   return list;
 }
 

@@ -14,20 +14,20 @@ namespace weir::embedding {
 /// How gradients reach the ranks that step the optimizer.
 enum class GradientPath { alltoallv, allgatherv, allreduce };
 
-enum class Division { columns, rows, hashed_rows, node_rows, none };
+enum class TableSplit { columns, rows, hashed_rows, node_rows, none };
 
 /// One way to divide and exchange a table: a row of the registry.
-struct Exchange {
+struct TableExchange {
   std::string_view name, description;
-  Division division;
+  TableSplit split;
   GradientPath path;
 
-  [[nodiscard]] bool replicated() const { return division == Division::none; }
+  [[nodiscard]] bool replicated() const { return split == TableSplit::none; }
 };
 
-[[nodiscard]] std::span<const Exchange> exchange_registry();
+[[nodiscard]] std::span<const TableExchange> exchange_registry();
 /// Throws Error(WEIR_ERR_ARGUMENT) listing the known names.
-[[nodiscard]] const Exchange& find_exchange(std::string_view name);
+[[nodiscard]] const TableExchange& find_exchange(std::string_view name);
 
 /// Some rows and some columns. Rows are named by their position, see Partition.
 struct Part {
@@ -48,7 +48,7 @@ struct Permutation {
 /// permutation of row numbers; every part is a range of positions times a range of columns.
 class Partition {
  public:
-  Partition(Division division, std::int64_t rows, std::int64_t width, const Topology& topology);
+  Partition(TableSplit split, std::int64_t rows, std::int64_t width, const Topology& topology);
 
   [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(permutation_.rows); }
   [[nodiscard]] std::int64_t width() const { return width_; }

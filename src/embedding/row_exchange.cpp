@@ -120,7 +120,7 @@ void RowFetch::expand(RowSpace& space, const Batch& batch, const std::uint32_t* 
     space.gather(in, row_of_token, batch.tokens(), columns, vectors + first_column, width);
   };
   // Divided by rows, holders' blocks follow each other by position: they are one array of whole rows.
-  if (setup_.exchange->division != Division::columns) return take(0, width);
+  if (setup_.exchange->split != TableSplit::columns) return take(0, width);
   for (int rank = 0; rank < setup_.topology->size(); ++rank) {
     const Part& part = setup_.partition->part(rank);
     take(part.first_column, part.columns);

@@ -15,7 +15,7 @@ namespace weir::embedding {
 struct RowExchangeSetup {
   const Partition* partition = nullptr;
   const Topology* topology = nullptr;
-  const Exchange* exchange = nullptr;
+  const TableExchange* exchange = nullptr;
   std::int64_t largest_batch = 0;
   bool by_node = false;
   WireValues values = WireValues::native;

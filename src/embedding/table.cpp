@@ -23,7 +23,7 @@ void add_sent(TrafficCount& sum, const TrafficCount& other) {
   for (std::size_t kind = 0; kind < sum.kind_sent.size(); ++kind) sum.kind_sent[kind] += other.kind_sent[kind];
 }
 
-RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig& config, const Exchange& exchange,
+RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig& config, const TableExchange& exchange,
                             const Partition& partition, bool by_node) {
   RowExchangeSetup setup;
   setup.partition = &partition;
@@ -92,7 +92,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       lease_(std::move(lease)),
       config_(config),
       exchange_(find_exchange(config.exchange)),
-      partition_(exchange_.division, config.rows, config.width, comm_->topology),
+      partition_(exchange_.split, config.rows, config.width, comm_->topology),
       setup_(make_setup(*comm_, config, exchange_, partition_, by_node)),
       host_(make_host_rows(config.width, comm_->threads_for(0))),
       space_(config.memory == MemorySpace::cuda ? make_device_rows(config.largest_batch)

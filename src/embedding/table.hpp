@@ -8,6 +8,7 @@
 #include <vector>
 #include <weir/embedding.hpp>
 
+#include "base/error_report.hpp"
 #include "communicator/asynchronous_call.hpp"
 #include "embedding/batch.hpp"
 #include "embedding/dense_delivery.hpp"
@@ -149,7 +150,7 @@ class EmbeddingState {
   task<void> share_cards(Channel channel, CallWords call, CallCard card);
   CallError coalesce(const float* gradients);
   task<bool> agree_on_step(Channel channel, const Step& step);
-  [[noreturn]] void throw_update_error(std::uint64_t word) const;
+  [[noreturn]] void throw_update_error(ErrorReport report) const;
   static void check_gathering(const Batch& batch);
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
@@ -165,7 +166,7 @@ class EmbeddingState {
   std::shared_ptr<CommunicatorState> comm_;
   Lease lease_;
   EmbeddingConfig config_;
-  const embedding::Exchange& exchange_;
+  const embedding::TableExchange& exchange_;
   embedding::Partition partition_;
   embedding::RowExchangeSetup setup_;
   std::unique_ptr<embedding::RowSpace> host_, space_;  // for the caller's arrays of ranges; where the table lies

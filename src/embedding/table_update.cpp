@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/error.hpp"
+#include "base/error_report.hpp"
 #include "collectives/control.hpp"
 #include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
@@ -13,15 +14,13 @@ using namespace embedding;
 
 namespace {
 
-// What is wrong with a rank's update, as a word: CallError (4 bits), InputError (4), the complement of the rank (20), and the
-// elements given (36).
-constexpr std::uint64_t lowest_rank_mask = (1u << 20) - 1, most_given = (std::uint64_t{1} << 36) - 1;
+// The detail of a report is the kind of wrong memory and, below it, the elements given.
+constexpr int given_bits = 34;
+static_assert(static_cast<std::uint64_t>(InputError::last) < std::uint64_t{1} << (ErrorReport::detail_bits - given_bits));
+constexpr std::uint64_t most_given = (std::uint64_t{1} << given_bits) - 1;
 
-std::uint64_t error_word(CallError error, InputError memory, int rank, std::int64_t given) {
-  if (error == CallError::none) return 0;
-  const std::uint64_t place = lowest_rank_mask - (static_cast<std::uint64_t>(rank) & lowest_rank_mask);
-  return static_cast<std::uint64_t>(error) << 60 | static_cast<std::uint64_t>(memory) << 56 | place << 36 |
-         std::min(static_cast<std::uint64_t>(given), most_given);
+ErrorReport report_of(CallError error, InputError memory, int rank, std::int64_t given) {
+  return {error, rank, static_cast<std::uint64_t>(memory) << given_bits | std::min(static_cast<std::uint64_t>(given), most_given)};
 }
 
 }  // namespace
@@ -61,8 +60,8 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   update_.launch([&] { return run_update(step); });
   if (step.input_error == CallError::none || step.input_error == CallError::device_failed) return;
   // Nobody needs to wait for an update, so a wrong call says so itself. The other ranks hear of it by the run.
-  update_.set_heard();
-  throw_update_error(error_word(step.input_error, step.memory, comm_->topology.rank(), given));
+  update_.set_error_reported();
+  throw_update_error(report_of(step.input_error, step.memory, comm_->topology.rank(), given));
 }
 
 /// Gradients of the batch's distinct rows. Fails where CUDA does.
@@ -140,30 +139,29 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
   // Maxima: the input error, the rate and the prefetch, each of these two with its complement for the minimum. And scratch.
   auto& words = step_words_;
-  words[0] = error_word(step.input_error, step.memory, channel.rank(), step.given);
+  words[0] = report_of(step.input_error, step.memory, channel.rank(), step.given).word();
   words[1] = rate;
   words[2] = ~rate;
   words[3] = next;
   words[4] = ~next;
   co_await allreduce_control(channel, words.data(), 5, 5, words.data() + 5);
-  const auto input_error = static_cast<CallError>(words[0] >> 60);
+  const ErrorReport report = ErrorReport::of_word(words[0]);
   const bool rates_differ = words[1] != ~words[2];
-  if (input_error == CallError::none && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
+  if (!report && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
   half_applied_ = false;
   // What has been looked up since cannot be updated again: that batch has taken its place.
   if (step.input_error == CallError::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
     current_ready_ = true;
   }
-  if (input_error != CallError::none) throw_update_error(words[0]);
+  if (report) throw_update_error(report);
   fail_alike(WEIR_ERR_MISMATCH, "table '{}': ranks disagree about the learning rate; set the same on all", config_.name);
 }
 
-/// The error that this word means.
-void EmbeddingState::throw_update_error(std::uint64_t word) const {
-  const auto input_error = static_cast<CallError>(word >> 60);
-  const auto rank = static_cast<int>(lowest_rank_mask - (word >> 36 & lowest_rank_mask));
-  const std::uint64_t given = word & most_given;
+void EmbeddingState::throw_update_error(ErrorReport report) const {
+  const auto input_error = report.kind<CallError>();
+  const int rank = report.rank();
+  const std::uint64_t given = report.detail() & most_given;
   if (input_error == CallError::not_ready)
     fail_alike(WEIR_ERR_ARGUMENT,
                "table '{}': rank {} updates without a finished lookup: each update needs one lookup before it, waited for",
@@ -171,7 +169,7 @@ void EmbeddingState::throw_update_error(std::uint64_t word) const {
   if (input_error == CallError::device_failed) throw_device_failed(config_.name, rank);
   if (input_error == CallError::wrong_memory)
     fail_alike(WEIR_ERR_ARGUMENT, "table '{}': {}", config_.name,
-               memory_error_text(static_cast<InputError>(word >> 56 & 15), rank, "table", "array of gradients"));
+               memory_error_text(static_cast<InputError>(report.detail() >> given_bits), rank, "table", "array of gradients"));
   if (input_error == CallError::null_pointer)
     fail_alike(WEIR_ERR_ARGUMENT, "table '{}': rank {} gave gradients at a null pointer: give {} elements{}", config_.name, rank,
                given, refused_by_binding);

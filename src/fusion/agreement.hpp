@@ -21,7 +21,7 @@ class Agreement final : public detail::AsynchronousCall {
         words(most_words),
         scratch_(most_words),
         statistics_(statistics) {
-    run.what = "agreement";
+    run.algorithm = "agreement";
   }
   /// On the first words.
   void start(std::size_t count) {

@@ -14,7 +14,7 @@
 namespace weir::fusion {
 
 /// What an object is made with, agreed on by all ranks.
-struct Plan {
+struct FusionSetup {
   FusionConfig config;  ///< in force
   const AllreduceRow* row = nullptr;
   Line line;  ///< in the order in which gradients are expected
@@ -46,7 +46,8 @@ class Buffers {
   };
 
   /// Makes units. `shared` outlives it.
-  Buffers(Shared<T>& shared, const Plan& plan) : shared_(shared), division_(first_division(plan)), places_(tensors().size()) {
+  Buffers(Shared<T>& shared, const FusionSetup& setup)
+      : shared_(shared), division_(first_division(setup)), places_(tensors().size()) {
     if (shared.config.scheme == FusionScheme::behind) {
       for (const std::vector<int>& buffer : division_) make_unit(buffer);
     } else {
@@ -120,23 +121,23 @@ class Buffers {
   [[nodiscard]] std::span<const FusedTensor> tensors() const { return shared_.tensors; }
   [[nodiscard]] const FusedTensor& described(int tensor) const { return tensors()[static_cast<std::size_t>(tensor)]; }
 
-  [[nodiscard]] Division first_division(const Plan& plan) const {
-    const auto of_gradients = [&](const Line& line) { return divide(line, by_bytes(line, plan.config.buffer_bytes)); };
-    switch (plan.config.scheme) {
+  [[nodiscard]] Division first_division(const FusionSetup& setup) const {
+    const auto of_gradients = [&](const Line& line) { return divide(line, by_bytes(line, setup.config.buffer_bytes)); };
+    switch (setup.config.scheme) {
       case FusionScheme::none:
-        return divide(plan.line, one_each(plan.line));
+        return divide(setup.line, one_each(setup.line));
       case FusionScheme::behind:
-        return of_gradients(by_gradient_bytes(plan.line));
+        return of_gradients(by_gradient_bytes(setup.line));
       case FusionScheme::ahead:
-        return of_gradients(by_gradient_bytes(only_dense(plan.line)));
+        return of_gradients(by_gradient_bytes(only_dense(setup.line)));
       case FusionScheme::omgs:
-        return divide(plan.line, merged(plan.line, plan.cost));
+        return divide(setup.line, merged(setup.line, setup.cost));
       case FusionScheme::cupcake:
-        return divide(plan.line, earliest(plan.line, plan.cost, plan.line.size()));
+        return divide(setup.line, earliest(setup.line, setup.cost, setup.line.size()));
       case FusionScheme::ahead_tapered:
-        return divide(plan.line, tapered(plan.line, bytes_of_buffer<T>(plan.config)));
+        return divide(setup.line, tapered(setup.line, bytes_of_buffer<T>(setup.config)));
       default:
-        return divide(plan.line, by_bytes(plan.line, bytes_of_buffer<T>(plan.config)));
+        return divide(setup.line, by_bytes(setup.line, bytes_of_buffer<T>(setup.config)));
     }
   }
   [[nodiscard]] Line only_dense(const Line& line) const {

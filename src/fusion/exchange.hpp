@@ -129,8 +129,8 @@ class Exchange final : public detail::AsynchronousCall {
     spec.scratch = comm->scratch;
     if (row.asks_costs_for(spec)) spec.machine = &comm->agreed_machine().machine;
     run.holds_at_once = false;
-    run.what = row.name;
-    run.element = name_of(shared.config.type);
+    run.algorithm = row.name;
+    run.element_type = name_of(shared.config.type);
     run.count = contents_->count + contents_->dense_count;
     if (contents_->count > 0 || contents_->dense_count == 0) {
       sparse_ = row.make_sparse<T>(spec);
@@ -155,16 +155,16 @@ class Exchange final : public detail::AsynchronousCall {
   }
 
   /// The unit has selected: its entries travel now. `error`: what is wrong with it.
-  void fill(Unit<T>& unit, std::uint64_t error) {
+  void fill(Unit<T>& unit, ErrorReport error) {
     const auto tensor = [](const Unit<T>& u) { return u.parts.front().tensor; };
     const auto place = std::partition_point(contents_->units.begin(), contents_->units.end(),
                                             [&](const auto& p) { return tensor(*p.unit) < tensor(unit); });
     pieces_.push_back({&unit, place->begin});
-    if (error != 0) refuse(error);
+    refuse(error);
   }
   /// Something is wrong: nothing of this buffer is delivered anywhere.
-  void refuse(std::uint64_t word) { word_ = std::max(word_, word); }
-  [[nodiscard]] bool refused() const { return word_ != 0; }
+  void refuse(ErrorReport error) { input_error_ = std::max(input_error_, error); }
+  [[nodiscard]] bool refused() const { return static_cast<bool>(input_error_); }
   /// Filling it has failed, for want of memory: it breaks off as soon as it starts.
   void break_off(std::exception_ptr why) noexcept { broken_off_ = std::move(why); }
   /// All ranks must hear of it, even where it has no entries.
@@ -193,7 +193,7 @@ class Exchange final : public detail::AsynchronousCall {
   void rearm() {
     state_ = State::filling;
     error_ = broken_off_ = nullptr;
-    word_ = 0;
+    input_error_ = {};
     pieces_.clear();
     update_ = {};
     outcome_ = {};
@@ -282,7 +282,7 @@ class Exchange final : public detail::AsynchronousCall {
   /// Entries of all pieces, sorted by index; dense tensors next to each other.
   void gather() {
     local_ = {};
-    if (word_ != 0) return;
+    if (input_error_) return;
     std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
     local_ = {indices_.data(), values_.data(), 0};
     if (contents_->units.size() == 1 && !pieces_.empty()) {
@@ -304,28 +304,28 @@ class Exchange final : public detail::AsynchronousCall {
                                            : shared_.memory.fill_zero(staged, count);
       if (shared_.config.non_finite == NonFinite::propagate) continue;
       shared_.memory.count_non_finite(staged, count);
-      if (shared_.memory.told().exceedances.count > 0) refuse(word_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
+      if (shared_.memory.results().exceedances.count > 0) refuse(report_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
     }
-    if (word_ != 0) local_.count = 0;
+    if (input_error_) local_.count = 0;
     shared_.statistics.selected_local += local_.count;
   }
 
   task<void> exchange() {
-    std::uint64_t word = word_;
+    ErrorReport error = input_error_;
     {
       const StageScope stage = channel().stage(Stage::communicate);
       SparseOutcome<T> outcome;
       if (sparse_) {
         const StageScope inner = channel().stage(Stage::exchange);
-        outcome = co_await sparse_->run(channel(), local_, contents_->k, word);
-        word = outcome.input_error;
+        outcome = co_await sparse_->run(channel(), local_, contents_->k, error);
+        error = outcome.input_error;
       } else {
         const StageScope inner = channel().stage(Stage::agree);
-        words_[0] = word;
+        words_[0] = error.word();
         co_await allreduce_control(channel(), words_.data(), 1, 1, words_.data() + 1);
-        word = words_[0];
+        error = ErrorReport::of_word(words_[0]);
       }
-      if (word == 0 && dense_) co_await dense_->run(channel(), staging_.data());
+      if (!error && dense_) co_await dense_->run(channel(), staging_.data());
       outcome_ = outcome;
     }
     note_end();
@@ -334,13 +334,13 @@ class Exchange final : public detail::AsynchronousCall {
       co_await channel().caller();
     }
     const StageScope stage = channel().stage(Stage::apply);
-    if (word == 0) {
+    if (!error) {
       update_ = outcome_.update;
       apply();
     } else {
       state_ = State::failed;
       update_ = {};
-      end_failed(word);
+      end_failed(error);
     }
   }
 
@@ -353,10 +353,10 @@ class Exchange final : public detail::AsynchronousCall {
   }
 
   /// Ends a failed run.
-  void end_failed(std::uint64_t word) {
-    const bool skips = kind_of(word) == Wrong::non_finite && shared_.config.non_finite == NonFinite::skip;
+  void end_failed(ErrorReport error) {
+    const bool skips = error.kind<Wrong>() == Wrong::non_finite && shared_.config.non_finite == NonFinite::skip;
     if (!contents_->delivers_late) roll_back();
-    if (!skips) throw AgreedError(error_of(word, shared_.config, shared_.tensors));
+    if (!skips) throw AgreedError(error_of(error, shared_.config, shared_.tensors));
     ++shared_.statistics.buffers_skipped;
     if (contents_->delivers_late) return;
     for (const auto& place : contents_->units)
@@ -411,7 +411,7 @@ class Exchange final : public detail::AsynchronousCall {
   SparseVector<T> local_, update_;
   SparseOutcome<T> outcome_;
   std::array<std::uint64_t, 2> words_{};
-  std::uint64_t word_ = 0;
+  ErrorReport input_error_;
   State state_ = State::filling;
   std::exception_ptr error_, broken_off_;
   double seconds_ = 0;

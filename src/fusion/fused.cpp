@@ -70,27 +70,27 @@ const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config
 }
 
 /// Backwards, each as soon as it has been sparsified.
-Plan planned(CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
-  Plan plan;
-  plan.config = config;
-  if (plan.config.error_feedback == Feedback::automatic) plan.config.error_feedback = Feedback::residual;
-  plan.explanation = fmt::format("scheme: {}\n", name_of(config.scheme));
+FusionSetup set_up(CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  FusionSetup setup;
+  setup.config = config;
+  if (setup.config.error_feedback == Feedback::automatic) setup.config.error_feedback = Feedback::residual;
+  setup.explanation = fmt::format("scheme: {}\n", name_of(config.scheme));
   const Totals totals = totals_of(config, tensors);
   if (is_automatic(config.algorithm)) {
-    plan.row = &cheapest(comm, config, totals, plan.explanation);
+    setup.row = &cheapest(comm, config, totals, setup.explanation);
   } else {
-    plan.row = &find_allreduce(config.algorithm);
-    plan.explanation += fmt::format("algorithm {}: as asked for\n", plan.row->name);
+    setup.row = &find_allreduce(config.algorithm);
+    setup.explanation += fmt::format("algorithm {}: as asked for\n", setup.row->name);
   }
-  plan.config.algorithm = plan.row->name;
-  plan.config.algorithm_parameters = parameters_if_chosen(*plan.row, config.algorithm_parameters).text();
-  if (plan.row->sharded && comm.topology.largest_node() > 1)
-    plan.explanation += fmt::format("{} runs flat: buffers are exchanged between all ranks alike\n", plan.row->name);
+  setup.config.algorithm = setup.row->name;
+  setup.config.algorithm_parameters = parameters_if_chosen(*setup.row, config.algorithm_parameters).text();
+  if (setup.row->sharded && comm.topology.largest_node() > 1)
+    setup.explanation += fmt::format("{} runs flat: buffers are exchanged between all ranks alike\n", setup.row->name);
 
   const std::int64_t entry = type_bytes(config.type) + 4;
-  const Cost none = cost_of(comm, config, *plan.row, totals, 0), all = cost_of(comm, config, *plan.row, totals, totals.k);
-  plan.cost.startup = std::max(1e-9, exchange_seconds(none));
-  plan.cost.per_byte =
+  const Cost none = cost_of(comm, config, *setup.row, totals, 0), all = cost_of(comm, config, *setup.row, totals, totals.k);
+  setup.cost.startup = std::max(1e-9, exchange_seconds(none));
+  setup.cost.per_byte =
       totals.k > 0 ? std::max(0.0, exchange_seconds(all) - exchange_seconds(none)) / static_cast<double>(totals.k * entry) : 0;
   double ready = 0;
   for (std::size_t i = tensors.size(); i-- > 0;) {
@@ -98,22 +98,22 @@ Plan planned(CommunicatorState& comm, const FusionConfig& config, std::span<cons
     const std::int64_t k = k_of(config, tensor);
     if (totals.count > 0 && !tensor.dense)
       ready += all.select * static_cast<double>(tensor.count) / static_cast<double>(totals.count);
-    plan.line.push_back({static_cast<int>(i), tensor.dense ? 0 : tensor.count,
-                         tensor.dense ? tensor.count * type_bytes(config.type) : k * entry, ready});
+    setup.line.push_back({static_cast<int>(i), tensor.dense ? 0 : tensor.count,
+                          tensor.dense ? tensor.count * type_bytes(config.type) : k * entry, ready});
   }
-  return plan;
+  return setup;
 }
 
 template <class T>
-std::shared_ptr<FusedImpl> make_typed(std::shared_ptr<CommunicatorState> comm, Plan plan, Lease first,
+std::shared_ptr<FusedImpl> make_typed(std::shared_ptr<CommunicatorState> comm, FusionSetup setup, Lease first,
                                       std::span<const FusedTensor> tensors) {
   std::shared_ptr<TypedFused<T>> made;
   Leases& leases = comm->leases;
-  const std::string name = plan.config.name;
+  const std::string name = setup.config.name;
   std::vector<Lease> taken;
   int more = 0;
   comm->agree("fusing tensors", "fused", name, [&] {
-    made = std::make_shared<TypedFused<T>>(comm, std::move(plan), tensors);
+    made = std::make_shared<TypedFused<T>>(comm, std::move(setup), tensors);
     more = (made->tags() - 1) / Lease::tags;
     taken.reserve(static_cast<std::size_t>(more) + 1);
     leases.prepare(comm->transport->max_tag(), more);
@@ -132,10 +132,10 @@ std::shared_ptr<FusedImpl> make_fused(std::shared_ptr<CommunicatorState> comm, c
                             {"fused", "algorithm", card_fields<FusionConfig>(), "number of tensors"}, config.name);
   agree_on_tensors(*comm, config, tensors);
   static_cast<void>(comm->agreed_machine());
-  Plan plan;
-  comm->agree("fusing tensors", "fused", config.name, [&] { plan = planned(*comm, config, tensors); });
-  if (config.type == DataType::float32) return make_typed<float>(comm, std::move(plan), std::move(lease), tensors);
-  return make_typed<double>(comm, std::move(plan), std::move(lease), tensors);
+  FusionSetup setup;
+  comm->agree("fusing tensors", "fused", config.name, [&] { setup = set_up(*comm, config, tensors); });
+  if (config.type == DataType::float32) return make_typed<float>(comm, std::move(setup), std::move(lease), tensors);
+  return make_typed<double>(comm, std::move(setup), std::move(lease), tensors);
 }
 
 }  // namespace weir::detail

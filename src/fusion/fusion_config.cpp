@@ -196,27 +196,30 @@ std::vector<FusedTensor> tensors_of(std::string_view text) {
 }
 
 namespace {
-constexpr std::uint64_t mask20 = (1u << 20) - 1;
+
+// The detail of a report is the tensor and, below it, the count.
+constexpr int tensor_bits = 20, count_bits = ErrorReport::detail_bits - tensor_bits;
+constexpr std::uint64_t most_tensor = (1u << tensor_bits) - 1, most_count = (1u << count_bits) - 1;
+
+}  // namespace
+
+ErrorReport report_of(Wrong kind, int rank, std::int64_t tensor, std::int64_t count) {
+  return {kind, rank,
+          std::min(static_cast<std::uint64_t>(tensor), most_tensor) << count_bits |
+              std::min(static_cast<std::uint64_t>(count), most_count)};
 }
 
-std::uint64_t word_of(Wrong kind, int rank, std::int64_t tensor, std::int64_t count) {
-  const auto clipped = [](std::int64_t x) { return std::min(static_cast<std::uint64_t>(x), mask20); };
-  return static_cast<std::uint64_t>(kind) << 60 | (mask20 - (static_cast<std::uint64_t>(rank) & mask20)) << 40 |
-         clipped(tensor) << 20 | clipped(count);
-}
-
-Wrong kind_of(std::uint64_t word) { return static_cast<Wrong>(word >> 60); }
-
-Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const FusedTensor> tensors) {
-  const auto rank = mask20 - (word >> 40 & mask20), number = word >> 20 & mask20, count = word & mask20;
-  const Wrong kind = kind_of(word);
+Error error_of(ErrorReport report, const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  const int rank = report.rank();
+  const std::uint64_t number = report.detail() >> count_bits, count = report.detail() & most_count;
+  const Wrong kind = report.kind<Wrong>();
   const std::string head = fmt::format("fused '{}'", config.name);
   if (kind == Wrong::unknown && tensors.empty())
     return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} named a tensor, and it was made without any", head, rank)};
   if (kind == Wrong::unknown)
     return {WEIR_ERR_ARGUMENT,
             fmt::format("{}: rank {} named a tensor by a number that is none{}: they are numbered 0 to {} (in Fortran 1 to {})",
-                        head, rank, number < mask20 ? fmt::format(", {}", number) : "",
+                        head, rank, number < most_tensor ? fmt::format(", {}", number) : "",
                         static_cast<std::int64_t>(tensors.size()) - 1, tensors.size())};
   if (kind == Wrong::nothing)
     return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} waited, and has handed in no gradient since its last iteration ended: call "
@@ -244,7 +247,7 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
       return wrong(fmt::format("rank {} gave a gradient of another type; it takes {}", rank, name_of(config.type)));
     case Wrong::wrong_count:
       return wrong(fmt::format("rank {} gave a gradient of {}{} elements; it was described with {}", rank,
-                               count == mask20 ? "at least " : "", count, tensor.count));
+                               count == most_count ? "at least " : "", count, tensor.count));
     case Wrong::in_use:
       return wrong(
           fmt::format("the gradient of rank {} overlaps that of another run in flight, which will write its update there: "
@@ -270,7 +273,7 @@ Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const F
     case Wrong::late:
       return wrong(fmt::format("it was ready on rank {} after that rank had begun to wait: wait_all() ends an iteration", rank));
     default:
-      return {WEIR_ERR_INTERNAL, fmt::format("{}: unknown error {:#x}", head, word)};
+      return {WEIR_ERR_INTERNAL, fmt::format("{}: unknown error {:#x}", head, report.word())};
   }
 }
 

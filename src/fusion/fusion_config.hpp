@@ -9,6 +9,7 @@
 #include <vector>
 #include <weir/fusion.hpp>
 
+#include "base/error_report.hpp"
 #include "communicator/config_card.hpp"
 
 namespace weir::fusion {
@@ -50,13 +51,12 @@ enum class Wrong : std::uint32_t {
   unknown,       // there is no such tensor
   nothing,       // waited, and handed in nothing
   destroyed,     // the rank has given the object up
+  last = destroyed
 };
 
-/// In one word, which travels with the first control message of an exchange: kind (4 bits), the complement of the rank (20), the
-/// tensor (20), and a count that the caller gave, or another tensor (20).
-[[nodiscard]] std::uint64_t word_of(Wrong kind, int rank, std::int64_t tensor, std::int64_t count = 0);
-[[nodiscard]] Wrong kind_of(std::uint64_t word);
+/// `count` is one that the caller gave, or another tensor.
+[[nodiscard]] ErrorReport report_of(Wrong kind, int rank, std::int64_t tensor, std::int64_t count = 0);
 /// What was wrong and what would be right.
-[[nodiscard]] Error error_of(std::uint64_t word, const FusionConfig& config, std::span<const FusedTensor> tensors);
+[[nodiscard]] Error error_of(ErrorReport report, const FusionConfig& config, std::span<const FusedTensor> tensors);
 
 }  // namespace weir::fusion

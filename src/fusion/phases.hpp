@@ -48,7 +48,7 @@ class Phases {
   /// The buffer that is being filled.
   [[nodiscard]] Exchange<T>& filling() { return *exchanges_[begun_]; }
   /// The unit has selected. `error`: what is wrong with it.
-  void fill(Unit<T>& unit, std::uint64_t error) {
+  void fill(Unit<T>& unit, ErrorReport error) {
     const std::int64_t count = unit.contribution.selection().count;
     if (filled_ > 0 && filled_ + count > capacity_) start_next();
     filling().fill(unit, error);

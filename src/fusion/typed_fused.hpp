@@ -17,29 +17,31 @@
 #include "fusion/fused.hpp"
 #include "fusion/iteration.hpp"
 #include "fusion/phases.hpp"
+#include "observe/gauges.hpp"
 
 namespace weir::fusion {
 
 template <class T>
 class TypedFused final : public detail::FusedImpl, private LaterWriter {
  public:
-  TypedFused(std::shared_ptr<detail::CommunicatorState> communicator, Plan plan, std::span<const FusedTensor> described)
-      : FusedImpl(std::move(communicator), plan.config, described),
+  TypedFused(std::shared_ptr<detail::CommunicatorState> communicator, FusionSetup setup, std::span<const FusedTensor> described)
+      : FusedImpl(std::move(communicator), setup.config, described),
         shared_{.config = config,
-                .row = plan.row,
+                .row = setup.row,
                 .tensors = tensors,
                 .threads = comm->threads_for(0),
                 .memory = HostMemory<T>({}, nullptr, 0, 0, comm->threads_for(0)),
                 .slots = std::vector<Slot<T>>(tensors.size())},
-        buffers_(shared_, plan),
-        adaptation_(config.scheme, plan.line, plan.cost, bytes_of_buffer<T>(config)),
-        explanation_(std::move(plan.explanation)),
+        buffers_(shared_, setup),
+        adaptation_(config.scheme, setup.line, setup.cost, bytes_of_buffer<T>(config)),
+        explanation_(std::move(setup.explanation)),
         ready_times_(tensors.size()) {
     exchange_times_.reserve(adaptation_.settled() ? 0 : most_buffers());
     arrays_.reserve(tensors.size());
     if (config.scheme == FusionScheme::ahead) phases_.emplace(shared_, buffers_.units());
-    selecting_.name = config.name;
-    if (Tracer* const tracer = comm->engine.tracer()) selecting_.trace_row = tracer->add_row(config.name + ": select");
+    selecting_.name = selecting_name_;
+    selecting_.object = config.name;
+    selecting_.call = comm->engine.new_call();
     comm->engine.add_writer(*this);
   }
   ~TypedFused() override { comm->engine.remove_writer(*this); }
@@ -78,7 +80,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     slot.arrival = contributes && wrong == Wrong::none ? Arrival::contributes : Arrival::left_out;
     if (!contributes) ++shared_.statistics.tensors_skipped;
     slot.gradient = wrong == Wrong::none ? static_cast<T*>(gradient) : nullptr;
-    hand_in(static_cast<int>(tensor), wrong == Wrong::none ? 0 : word(wrong, tensor, count));
+    hand_in(static_cast<int>(tensor), report(wrong, tensor, count));
     last_ready_ = Clock::now();
     ready_times_[static_cast<std::size_t>(tensor)] = since_begin(last_ready_);
     comm->engine.poll();
@@ -189,7 +191,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   bool retire() noexcept override {
     shared_.has_owner = false;
-    if (iteration_.is(IterationState::broken) || !comm->transport->is_running()) return false;
+    if (iteration_.is(IterationState::broken) || !comm->transport->library().is_running()) return false;
     if (!iteration_.in_progress()) return true;
     // The other ranks wait for the rest of the iteration.
     try {
@@ -201,7 +203,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
         phases_->start_last();
       }
       for_each_exchange([&](Exchange<T>& exchange) { drive_to_end(exchange); });
-      ending_->words[0] = word_;
+      ending_->words[0] = error_.word();
       if (ending_->run.finished) ending_->start(end_words());
       drive_to_end(*ending_);
     } catch (...) {
@@ -252,11 +254,11 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     for (const auto& exchange : phases_->exchanges()) body(*exchange);
   }
   [[nodiscard]] double since_begin(Clock::time_point at) const { return std::chrono::duration<double>(at - begun_at_).count(); }
-  [[nodiscard]] std::uint64_t word(Wrong wrong, std::int64_t tensor, std::int64_t count = 0) const {
-    return word_of(wrong, comm->topology.rank(), tensor, count);
+  [[nodiscard]] ErrorReport report(Wrong wrong, std::int64_t tensor, std::int64_t count = 0) const {
+    return report_of(wrong, comm->topology.rank(), tensor, count);
   }
   /// All ranks hear it at the end of the iteration.
-  void note(Wrong wrong, std::int64_t tensor) { word_ = std::max(word_, word(wrong, tensor)); }
+  void note(Wrong wrong, std::int64_t tensor) { error_ = std::max(error_, report(wrong, tensor)); }
   [[nodiscard]] bool is_phased(std::int64_t tensor) const { return phases_ && !tensors[static_cast<std::size_t>(tensor)].dense; }
   /// What they are made of, and, of `ahead`, how many entries fill one.
   [[nodiscard]] std::string text_of_buffers() const {
@@ -282,7 +284,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void begin() {
     if (iteration_.in_progress()) return;
     iteration_.on(IterationEvent::gradient);
-    word_ = 0;
+    error_ = {};
     shared_.statistics = {};
     shared_.in_flight = 0;
     begun_at_ = last_ready_ = Clock::now();
@@ -328,11 +330,11 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   }
 
   /// The tensor has come, or never will in this iteration; `error` is what is wrong with it.
-  void hand_in(int tensor, std::uint64_t error) {
+  void hand_in(int tensor, ErrorReport error) {
     const auto [unit, part] = buffers_.place(tensor);
     const bool phased = is_phased(tensor);
     Exchange<T>& exchange = phased ? phases_->filling() : buffers_.exchange_of(tensor);
-    if (error != 0) exchange.refuse(error);
+    exchange.refuse(error);
     const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(tensor)];
     if (unit != nullptr) {
       const bool alone = unit->parts.size() == 1;
@@ -342,7 +344,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       if (--unit->awaited > 0) return;
       if (!exchange.refused() && (!alone || contributes)) {
         try {
-          const std::uint64_t non_finite = select(*unit, alone ? slot.gradient : nullptr);
+          const ErrorReport non_finite = select(*unit, alone ? slot.gradient : nullptr);
           phased ? phases_->fill(*unit, non_finite) : exchange.fill(*unit, non_finite);
         } catch (...) {
           exchange.break_off(std::current_exception());
@@ -355,10 +357,10 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   }
 
   /// What is wrong with it: NaN or infinity, or nothing.
-  std::uint64_t select(Unit<T>& unit, const T* gradient) {
+  ErrorReport select(Unit<T>& unit, const T* gradient) {
     const StageScope stage(comm->engine, selecting_, Stage::select);
     const FramePool::Scope scope(comm->engine.frames());
-    return run_here(unit.select(gradient)) ? 0 : word(Wrong::non_finite, unit.non_finite_tensor());
+    return run_here(unit.select(gradient)) ? ErrorReport() : report(Wrong::non_finite, unit.non_finite_tensor());
   }
 
   /// No more gradients in this iteration.
@@ -372,15 +374,15 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       const bool may = tensors[tensor].optional;
       if (may) ++shared_.statistics.tensors_skipped;
       if (!may) note(wrong, static_cast<std::int64_t>(tensor));
-      hand_in(static_cast<int>(tensor), may ? 0 : word(wrong, static_cast<std::int64_t>(tensor)));
+      hand_in(static_cast<int>(tensor), may ? ErrorReport() : report(wrong, static_cast<std::int64_t>(tensor)));
     }
     iteration_.on(IterationEvent::close);
     if (phases_) phases_->end();
   }
   /// The owner goes: all that has not been started is refused.
   void abandon() {
-    const std::uint64_t gone = word(Wrong::destroyed, 0);
-    word_ = std::max(word_, gone);
+    const ErrorReport gone = report(Wrong::destroyed, 0);
+    error_ = std::max(error_, gone);
     if (iteration_.is(IterationState::closed)) return;
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
       if (shared_.slots[tensor].arrival == Arrival::awaited) hand_in(static_cast<int>(tensor), gone);
@@ -430,8 +432,8 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   [[noreturn]] void tell_broken(const Error& error) const {
     if (error.status() != WEIR_ERR_TIMEOUT) throw;
     const std::string why =
-        word_ != 0 ? fmt::format("on this rank, {}", error_of(word_, config, tensors).what())
-                   : "buffers travel once every rank has called ready() or skip() for all of their tensors, or has begun to wait";
+        error_ ? fmt::format("on this rank, {}", error_of(error_, config, tensors).what())
+               : "buffers travel once every rank has called ready() or skip() for all of their tensors, or has begun to wait";
     throw Error(error.status(), fmt::format("{}\n{}", error.what(), why));
   }
   void drive_to_end(detail::AsynchronousCall& call) noexcept {
@@ -459,7 +461,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       const WaitClock clock(*this);
       if (phases_) wait_for_phases();
       for (const auto& exchange : buffers_.exchanges()) finish(*exchange);
-      ending_->words[0] = word_;
+      ending_->words[0] = error_.word();
       if (!adaptation_.settled()) measure();
       ending_->start(end_words());
       finish(*ending_);
@@ -470,7 +472,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       });
     }
     if (!error && ending_->words[0] != 0)
-      error = std::make_exception_ptr(AgreedError(error_of(ending_->words[0], config, tensors)));
+      error = std::make_exception_ptr(AgreedError(error_of(ErrorReport::of_word(ending_->words[0]), config, tensors)));
     iteration_.on(tells && error ? IterationEvent::fail : IterationEvent::end);
     count_statistics();
     if (!adaptation_.settled() && !error) adapt();
@@ -522,26 +524,18 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     s.seconds_backward = since_begin(last_ready_);
     s.seconds_total = since_begin(std::max(shared_.last_end, last_ready_));
     statistics = s;
-    if (comm->metrics) measure(*comm->metrics);
+    std::int64_t bytes = 0;
+    for (const FusedTensor& tensor : tensors) bytes += tensor.count * static_cast<std::int64_t>(sizeof(T));
+    comm->tell_update({config.name, s.iteration, compression(bytes, s.payload_bytes_sent), [this] { return residual_norm(); }});
+    for (Observer* const observer : comm->engine.observers()) observer->tested(selecting_, s.seconds_waited);
   }
-
-  void measure(detail::Metrics& metrics) const {
-    metrics.add_wait(statistics.seconds_waited);
-    std::int64_t elements = 0;
-    for (const FusedTensor& tensor : tensors) elements += tensor.count;
-    detail::Metrics::Call& call = metrics.call(config.name);
-    if (statistics.payload_bytes_sent > 0)
-      call.compression = static_cast<double>(elements) * sizeof(T) / static_cast<double>(statistics.payload_bytes_sent);
-    if (!detail::samples_residual(statistics.iteration)) return;
-    double square = 0;
-    bool any = false;
+  [[nodiscard]] double residual_norm() const {
+    double square = -1;
     for (const auto& unit : buffers_.units()) {
       const std::span<const T> residual = std::as_const(unit->contribution).residual();
-      if (residual.empty()) continue;
-      any = true;
-      square += detail::sampled_square(residual);
+      if (!residual.empty()) square = std::max(square, 0.0) + sampled_square(residual);
     }
-    if (any) call.residual_norm = std::sqrt(square);
+    return square < 0 ? -1 : std::sqrt(square);
   }
 
   Shared<T> shared_;
@@ -552,10 +546,11 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   std::optional<Agreement> ending_;
   HostPointers pointers_;
   State state_;
+  const std::string selecting_name_ = config.name + ": select";
   Run selecting_;  // for its stages alone
   // For one iteration:
   Iteration iteration_;
-  std::uint64_t word_ = 0;
+  ErrorReport error_;
   Clock::time_point begun_at_{}, last_ready_{};
   std::vector<double> ready_times_, exchange_times_;
   std::vector<Held> arrays_;  // by address

@@ -173,7 +173,7 @@ std::string NcclGroups::take_gpu() {
 }
 
 std::string connect_nccl(CommunicatorState& comm, int tag, std::span<const NcclGroup> wanted) {
-  if (comm.gpu_memory_goes_to_mpi)
+  if (comm.gpu_memory_goes_to_transport)
     return "plans made before hand GPU memory to MPI, which must not work beside NCCL: make plans that use NCCL first, or set "
            "WEIR_CUDA_AWARE_MPI=off";
   std::shared_ptr<NcclGroups> groups = comm.nccl;

@@ -23,9 +23,10 @@ class NcclNodeSum {
         bounds_(map.bounds()),
         sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
 
-  task<const G*> run(Channel channel, const G* gradient, bool /*caller_waits*/, std::uint64_t input_error) {
+  task<const G*> run(Channel channel, const G* gradient, bool /*caller_waits*/, ErrorReport input_error) {
     const StageScope stage = channel.stage(Stage::in_node_reduce);
-    words_[0] = input_error != 0 || !nccl_.aborted() ? input_error : input_error_word(InputError::nccl_aborted, channel.rank());
+    if (!input_error && nccl_.aborted()) input_error = ErrorReport(InputError::nccl_aborted, channel.rank());
+    words_[0] = input_error.word();
     {
       const StageScope agreement = channel.stage(Stage::agree);
       co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
@@ -40,7 +41,7 @@ class NcclNodeSum {
     co_await turn.end(channel);
     co_return node == nullptr ? gradient : sum_.data();
   }
-  [[nodiscard]] std::uint64_t input_error() const { return words_[0]; }
+  [[nodiscard]] ErrorReport input_error() const { return ErrorReport::of_word(words_[0]); }
   [[nodiscard]] std::int64_t memory_bytes() const { return sum_.bytes(); }
 
  private:

@@ -95,8 +95,8 @@ OperatorImpl::OperatorImpl(std::shared_ptr<CommunicatorState> communicator, Oper
     offsets[i + 1] = offsets[i] + parts[i].result_bytes;
     sizes[i] = config.variable ? 0 : parts[i].result_bytes;
   }
-  run.what = "parallel_operator";
-  run.element = "byte";
+  run.algorithm = "parallel_operator";
+  run.element_type = "byte";
   run.count = offsets.back();
   if (config.division == OperatorDivision::replicated) owners_ = {comm->topology.rank()};
   if (config.division == OperatorDivision::node)
@@ -261,7 +261,8 @@ void OperatorImpl::completed() {
 
 std::shared_ptr<OperatorImpl> make_operator(std::shared_ptr<CommunicatorState> comm, const OperatorConfig& config,
                                             std::span<const OperatorPart> parts, double use_seconds) {
-  Lease lease = open_agreed(*comm, card_of(config, parts), {"operator", "name", card_fields<OperatorConfig>(), "its parts"}, config.name);
+  Lease lease =
+      open_agreed(*comm, card_of(config, parts), {"operator", "name", card_fields<OperatorConfig>(), "its parts"}, config.name);
   static_cast<void>(comm->agreed_machine());
   std::shared_ptr<OperatorImpl> made;
   comm->agree("making an operator", "operator", config.name, [&] {

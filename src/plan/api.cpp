@@ -76,6 +76,7 @@ std::span<const T> AllreducePlan::residual() const {
 template std::span<const float> AllreducePlan::residual() const;
 template std::span<const double> AllreducePlan::residual() const;
 
+std::int64_t AllreducePlan::counter(std::string_view name) const { return enter(state_)->counter(name); }
 const std::string& AllreducePlan::explanation() const { return unguarded(state_).explanation; }
 std::int64_t AllreducePlan::residual_begin() const { return unguarded(state_).residual_begin(); }
 const Statistics& AllreducePlan::statistics() const { return unguarded(state_).statistics; }

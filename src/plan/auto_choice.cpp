@@ -8,9 +8,9 @@
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/switch_groups.hpp"
+#include "contribution/threshold_estimators.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
-#include "contribution/threshold_estimators.hpp"
 
 namespace weir::detail {
 namespace {
@@ -21,7 +21,7 @@ constexpr std::size_t explained = 8;
 
 bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
   if (!row.runs_in(config.memory)) return false;
-  if (row.needs_allreduce && !comm.transport->has_allreduce()) return false;
+  if (row.needs_allreduce && comm.transport->native_allreduce() == nullptr) return false;
   // Without in-node steps and switches it is the same as the algorithm that it shards.
   const bool flat = comm.topology.largest_node() == 1 && !(row.by_switch && find_switch_groups(comm.topology));
   if (row.sharded && (flat || config.memory == MemorySpace::cuda)) return false;

@@ -11,13 +11,13 @@
 #include "collectives/staged_exchange.hpp"
 #include "compress/cuda_kernels.hpp"
 #include "compress/device_codec.hpp"
+#include "contribution/host_memory.hpp"
 #include "cuda/runtime.hpp"
 #include "cuda/wire.hpp"
 #include "kernels/cuda_kernels.hpp"
 #include "nccl/allreduce_dense.hpp"
 #include "nccl/node_sum.hpp"
 #include "plan/device_stream.hpp"
-#include "contribution/host_memory.hpp"
 
 namespace weir {
 
@@ -53,11 +53,11 @@ class CudaMemory {
         stream_(stream),
         scratch_(kernels::cuda::scratch_bytes(count)),
         on_device_(1),
-        told_(1),
+        results_(1),
         values_on_host_(most_on_host) {}
   void reserve(std::int64_t /*capacity*/) {}
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return scratch_.bytes() + on_device_.bytes() + told_.bytes() + values_on_host_.bytes();
+    return scratch_.bytes() + on_device_.bytes() + results_.bytes() + values_on_host_.bytes();
   }
 
   [[nodiscard]] static std::unique_ptr<SparseAllreduce<T>> make_sparse(const AllreduceRow& row, const ExchangeSpec& spec) {
@@ -89,11 +89,11 @@ class CudaMemory {
   }
 
   task<void> report() {
-    cuda::copy(told_.data(), on_device_.data(), sizeof(Told<T>), stream_);
+    cuda::copy(results_.data(), on_device_.data(), sizeof(Results<T>), stream_);
     reported_.record(stream_);
     co_await channel_.done(reported_);
   }
-  [[nodiscard]] const Told<T>& told() const { return *told_.data(); }
+  [[nodiscard]] const Results<T>& results() const { return *results_.data(); }
 
   template <class X>
   void compensate(const X* gradient, T* residual, std::int64_t count, Key<T> floor, Key<T> keep_old, Summary summary, Entries& out,
@@ -111,7 +111,7 @@ class CudaMemory {
   template <class X>
   [[nodiscard]] bool is_finite(const X* /*gradient*/, std::int64_t /*count*/, const Entries& /*out*/,
                                std::int64_t /*stored*/) const {
-    return told().found.non_finite == 0;
+    return results().found.non_finite == 0;
   }
   template <class X>
   void select(const X* x, std::int64_t count, Key<T> floor, Entries& out, std::int64_t capacity) {
@@ -243,8 +243,8 @@ class CudaMemory {
   void* stream_;
   int device_ = cuda::current_device();
   cuda::DeviceArray<std::byte> scratch_;
-  cuda::DeviceArray<Told<T>> on_device_;
-  cuda::PinnedArray<Told<T>> told_;
+  cuda::DeviceArray<Results<T>> on_device_;
+  cuda::PinnedArray<Results<T>> results_;
   cuda::PinnedArray<T> values_on_host_;
   cuda::Event reported_;
 };

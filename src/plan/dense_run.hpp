@@ -22,23 +22,23 @@ class Soundness {
   Soundness(std::int64_t count, bool non_finite, Key<T> first_wild, Memory& memory)
       : count_(count), non_finite_(non_finite), first_wild_(first_wild), memory_(memory) {}
 
-  /// Returns what is wrong with this rank's gradient; `input_error`, if that is not 0.
-  task<std::uint64_t> check(Channel channel, const G* gradient, std::uint64_t input_error) {
-    if (input_error != 0 || non_finite_ || count_ == 0) co_return input_error;
+  /// Returns what is wrong with this rank's gradient; `input_error`, if that is an error.
+  task<ErrorReport> check(Channel channel, const G* gradient, ErrorReport input_error) {
+    if (input_error || non_finite_ || count_ == 0) co_return input_error;
     const StageScope stage = channel.stage(Stage::check_finite);
     if (first_wild_ < key_infinity<T>)
       memory_.exceedances(gradient, count_, first_wild_);
     else
       memory_.count_non_finite(gradient, count_);
     co_await memory_.report();
-    co_return memory_.told().exceedances.count > 0 ? input_error_word(InputError::non_finite, channel.rank()) : 0;
+    co_return memory_.results().exceedances.count > 0 ? ErrorReport(InputError::non_finite, channel.rank()) : ErrorReport();
   }
   /// Returns the largest error of any rank.
-  task<std::uint64_t> agree(Channel channel, std::uint64_t input_error) {
+  task<ErrorReport> agree(Channel channel, ErrorReport input_error) {
     const StageScope stage = channel.stage(Stage::agree);
-    words_[0] = input_error;
+    words_[0] = input_error.word();
     co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
-    co_return words_[0];
+    co_return ErrorReport::of_word(words_[0]);
   }
 
  private:
@@ -60,14 +60,14 @@ class DenseRun {
       : algorithm_(std::move(algorithm)), count_(count), soundness_(count, non_finite, key_infinity<T>, memory) {}
 
   /// `data`, the gradient, becomes the update, unless the outcome has an error.
-  task<StepOutcome> exchange(Channel channel, G* data, std::uint64_t input_error) {
-    if (input_error == 0 && !algorithm_->usable()) input_error = input_error_word(InputError::nccl_aborted, channel.rank());
+  task<StepOutcome> exchange(Channel channel, G* data, ErrorReport input_error) {
+    if (!input_error && !algorithm_->usable()) input_error = ErrorReport(InputError::nccl_aborted, channel.rank());
     input_error = co_await soundness_.check(channel, data, input_error);
     const StageScope stage = channel.stage(Stage::exchange);
     StepOutcome outcome;
     outcome.k = count_;
     outcome.input_error = co_await soundness_.agree(channel, input_error);
-    if (outcome.input_error != 0) co_return outcome;
+    if (outcome.input_error) co_return outcome;
     co_await algorithm_->run(channel, data);
     outcome.selected_local = outcome.selected_global = count_;
     co_return outcome;

@@ -58,7 +58,7 @@ DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& confi
     if (config.dense_iterations > 0) connect_dense(comm, config, "dense_iterations", torus ? "dense_torus2d" : "dense_nccl", tag);
     const bool on_gpu = row.sparse() || (row.packed() && compress::has_device_codec(compressor));
     if (!on_gpu) needs.explanation += fmt::format("{} compresses in host memory\n", compressor.row->name);
-    if (on_gpu && comm.hands_over_gpu_memory()) comm.gpu_memory_goes_to_mpi = true;
+    if (on_gpu && comm.hands_over_gpu_memory()) comm.gpu_memory_goes_to_transport = true;
   }
   needs.nccl = comm.nccl.get();
   return needs;

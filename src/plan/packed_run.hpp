@@ -53,7 +53,7 @@ class PackedRun {
     if (!in_place) wide_ = Array(count_);
     exchange_ = algorithm.packed()
                     ? Memory::make_packed(algorithm, mine, compressor)
-                    : Memory::staged(compressor.row->exchange(compressor.parameters, linear_problem(whole, algorithm)), mine);
+                    : Memory::staged(compressor.row->exchange(compressor.parameters, linear_spec(whole, algorithm)), mine);
   }
 
   /// The elements of which this rank keeps a residual.
@@ -61,9 +61,8 @@ class PackedRun {
   [[nodiscard]] std::int64_t size() const { return count_; }
 
   /// `data`, the gradient, becomes the update, unless the outcome has an error.
-  task<StepOutcome> exchange(Channel channel, G* data, std::uint64_t input_error, std::int64_t iteration) {
-    if (input_error == 0 && in_node_ && !in_node_->usable())
-      input_error = input_error_word(InputError::nccl_aborted, channel.rank());
+  task<StepOutcome> exchange(Channel channel, G* data, ErrorReport input_error, std::int64_t iteration) {
+    if (!input_error && in_node_ && !in_node_->usable()) input_error = ErrorReport(InputError::nccl_aborted, channel.rank());
     input_error = co_await soundness_.check(channel, data, input_error);
     StepOutcome outcome;
     outcome.k = whole_count_;
@@ -71,7 +70,7 @@ class PackedRun {
       const StageScope stage = channel.stage(Stage::exchange);
       outcome.input_error = co_await soundness_.agree(channel, input_error);
     }
-    if (outcome.input_error != 0) co_return outcome;
+    if (outcome.input_error) co_return outcome;
     co_await sum(channel, data, iteration);
     if constexpr (in_place) {  // check_compression() refuses others
       if (estimate_) estimate_.deliver(data, {nullptr, data, whole_count_});
@@ -141,7 +140,7 @@ class PackedRun {
 
   [[nodiscard]] Channel exchange_channel(Channel whole) const { return map_ ? whole.group(map_->rail()) : whole; }
 
-  static LinearProblem linear_problem(const ExchangeSpec& whole, const AllreduceRow& algorithm) {
+  static LinearSpec linear_spec(const ExchangeSpec& whole, const AllreduceRow& algorithm) {
     const auto make_dense = [whole, &algorithm](std::int64_t count, double divisor) {
       ExchangeSpec part = whole;
       part.count = count;

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "communicator/input_error.hpp"
+#include "observe/gauges.hpp"
 #include "plan/auto_choice.hpp"
 #include "plan/device_plan.hpp"
 #include "plan/plan_config.hpp"
@@ -16,10 +17,36 @@
 
 namespace weir::detail {
 
-PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease)
-    : AsynchronousCall(std::move(communicator), configuration.name, configuration.priority, lease.tag()),
-      config(configuration),
-      lease_(std::move(lease)) {}
+PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease)
+    : AsynchronousCall(std::move(communicator), candidates.front().name, candidates.front().priority, lease.tag()),
+      config(candidates.front()),
+      lease_(std::move(lease)) {
+  for (const AllreduceConfig& candidate : candidates) {
+    const AllreduceRow& row = find_allreduce(candidate.algorithm);
+    if (row.sparse()) add_counter(rethresholded.name);
+    for (const CounterInfo& info : row.counters) add_counter(info.name);
+  }
+}
+
+void PlanImpl::add_counter(std::string_view name) {
+  const auto is_it = [&](const Counter& counter) { return counter.name == name; };
+  if (std::none_of(counters_.begin(), counters_.end(), is_it)) counters_.push_back({name});
+}
+
+void PlanImpl::count(std::string_view name) {
+  const auto is_it = [&](const Counter& counter) { return counter.name == name; };
+  ++std::find_if(counters_.begin(), counters_.end(), is_it)->runs;
+}
+
+std::int64_t PlanImpl::counter(std::string_view name) const {
+  std::string known;
+  for (const Counter& counter : counters_) {
+    if (counter.name == name) return counter.runs;
+    known += (known.empty() ? "" : ", ") + std::string(counter.name);
+  }
+  fail(WEIR_ERR_ARGUMENT, "plan '{}': {} has no counter '{}'{}{}", config.name, config.algorithm, name,
+       known.empty() ? ", nor any other" : "; it has ", known);
+}
 
 void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
   check_startable();
@@ -43,12 +70,11 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   statistics.iteration = ++state_.runs;
   run.in_place = in_place();
   run.on_gpu = config.memory == MemorySpace::cuda;
-  run.what = config.algorithm;
-  run.element = name_of(config.type);
+  run.element_type = name_of(config.type);
   run.count = config.count;
   run.result = dense != nullptr && input_error == InputError::none ? array : std::span<const std::byte>();
-  const std::uint64_t word = input_error_word(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count));
-  launch([&] { return execute(dense, sparse_only, word); });
+  const ErrorReport report(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count));
+  launch([&] { return execute(dense, sparse_only, report); });
 }
 
 std::int64_t PlanImpl::encoded_bytes() {
@@ -68,7 +94,7 @@ std::int64_t PlanImpl::encode(std::span<const float> gradient, std::span<std::by
     input_error = memory_error(gradient.data(), nullptr);
   if (input_error == InputError::none && comm->engine.will_write(std::as_bytes(gradient))) input_error = InputError::in_use;
   if (input_error != InputError::none)
-    throw gradient_error(input_error_word(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count)), config);
+    throw gradient_error(ErrorReport(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count)), config);
   require(std::ssize(out) >= most, "plan '{}': there is room for {} bytes: encode needs encoded_bytes(), {}", config.name,
           out.size(), most);
   const std::span<const std::byte> given = std::as_bytes(gradient);
@@ -111,9 +137,9 @@ bool PlanImpl::retire() noexcept {
   return detail::retire(*this);
 }
 
-Verdict PlanImpl::verdict_of(std::uint64_t input_error) const {
-  if (input_error == 0) return Verdict::delivered;
-  const bool skips = input_error_kind(input_error) == InputError::non_finite && config.non_finite == NonFinite::skip;
+Verdict PlanImpl::verdict_of(ErrorReport input_error) const {
+  if (!input_error) return Verdict::delivered;
+  const bool skips = input_error.kind<InputError>() == InputError::non_finite && config.non_finite == NonFinite::skip;
   return skips ? Verdict::skipped : Verdict::refused;
 }
 
@@ -122,20 +148,24 @@ void PlanImpl::conclude(const StepOutcome& outcome) {
   statistics.k = outcome.k;
   if (verdict == Verdict::refused)
     throw AgreedError(gradient_error(outcome.input_error, config),
-                      input_error_kind(outcome.input_error) == InputError::nccl_aborted);
+                      outcome.input_error.kind<InputError>() == InputError::nccl_aborted);
   statistics.skipped = verdict == Verdict::skipped;
   if (verdict == Verdict::delivered) {
     ++state_.delivered_runs;
     statistics.selected_local = outcome.selected_local;
     statistics.selected_global = outcome.selected_global;
   }
-  statistics.rethresholded = outcome.rethresholded;
-  statistics.recut = outcome.recut;
-  statistics.balanced = outcome.balanced;
-  if (!outcome.sparse) return;
-  log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}{}{}",
-      comm->topology.rank(), config.name, statistics.iteration, statistics.selected_local, statistics.selected_global,
-      outcome.recut ? ", re-cut" : "", outcome.balanced ? ", balanced" : "", outcome.rethresholded ? ", re-thresholded" : "",
+  if (outcome.rethresholded) count(rethresholded.name);
+  for (std::size_t i = 0; i < outcome.counters.size(); ++i) {
+    if ((outcome.counted >> i & 1) != 0) count(outcome.counters[i].name);
+  }
+  if (!outcome.sparse || comm->settings.log < LogLevel::debug) return;
+  std::string counted = outcome.rethresholded ? fmt::format(", {}", rethresholded.name) : "";
+  for (std::size_t i = 0; i < outcome.counters.size(); ++i) {
+    if ((outcome.counted >> i & 1) != 0) counted += fmt::format(", {}", outcome.counters[i].name);
+  }
+  log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}",
+      comm->topology.rank(), config.name, statistics.iteration, statistics.selected_local, statistics.selected_global, counted,
       statistics.skipped ? ", skipped" : "");
 }
 
@@ -171,20 +201,17 @@ void PlanImpl::completed() {
   statistics.bytes_received = traffic.bytes_received;
   statistics.messages_sent = traffic.messages_sent;
   statistics.messages_received = traffic.messages_received;
-  if (comm->metrics && !run.error) measure(*comm->metrics);
+  if (run.error) return;
+  const double ratio = compression(config.count * type_bytes(config.type), statistics.payload_bytes_sent);
+  comm->tell_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
 }
 
-/// The residual's norm is sampled: now and then, and some of its entries.
-void PlanImpl::measure(Metrics& metrics) const {
-  Metrics::Call& call = metrics.call(config.name);
-  const std::int64_t payload = statistics.payload_bytes_sent;
-  if (payload > 0) call.compression = static_cast<double>(config.count * type_bytes(config.type)) / static_cast<double>(payload);
+double PlanImpl::residual_norm() const {
   const AnyVector whole = residual();
-  if (!samples_residual(statistics.iteration) || config.memory != MemorySpace::host || whole.count == 0) return;
+  if (config.memory != MemorySpace::host || whole.count == 0) return -1;
   const auto count = static_cast<std::size_t>(whole.count);
-  call.residual_norm =
-      std::sqrt(config.type == DataType::float64 ? sampled_square(std::span(static_cast<const double*>(whole.values), count))
-                                                 : sampled_square(std::span(static_cast<const float*>(whole.values), count)));
+  return std::sqrt(config.type == DataType::float64 ? sampled_square(std::span(static_cast<const double*>(whole.values), count))
+                                                    : sampled_square(std::span(static_cast<const float*>(whole.values), count)));
 }
 
 namespace {
@@ -195,7 +222,7 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
   bool needs_lane = false, needs_memory = false;
   for (const AllreduceConfig& candidate : candidates) {
     const AllreduceRow& row = find_allreduce(candidate.algorithm);
-    needs_lane = needs_lane || (row.needs_allreduce && comm.transport->has_allreduce());
+    needs_lane = needs_lane || (row.needs_allreduce && comm.transport->native_allreduce() != nullptr);
     needs_memory = needs_memory || row.sharded || row.sums_in_nodes;
   }
   const AllreduceConfig& config = candidates.front();

@@ -26,7 +26,8 @@ struct AnyVector {
 /// One plan, whatever its element type.
 class PlanImpl : public AsynchronousCall {
  public:
-  PlanImpl(std::shared_ptr<CommunicatorState> communicator, const AllreduceConfig& configuration, Lease lease);
+  /// With the counters of all `candidates`, the first of which is in force.
+  PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease);
 
   /// One of `dense` and `sparse_only` is the gradient; null pointers, wrong sizes and wrong memory are reported by all ranks.
   void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
@@ -68,16 +69,19 @@ class PlanImpl : public AsynchronousCall {
   AllreduceConfig config;   ///< in force: `algorithm` and wire settings are what `auto` stands for at present
   std::string explanation;  ///< of the choice of algorithm, then what the plan itself has to say
   Statistics statistics;
+  /// See AllreducePlan.
+  [[nodiscard]] std::int64_t counter(std::string_view name) const;
 
  protected:
   void completed() override;
   void forget_runs() {
     statistics = {};
     state_ = {};
+    for (Counter& counter : counters_) counter.runs = 0;
   }
   /// What the plan's steps have, and whose turn it is.
   virtual void visit_steps(StateVisitor& visitor) = 0;
-  virtual task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) = 0;
+  virtual task<void> execute(void* dense, const void* sparse_only, ErrorReport input_error) = 0;
   /// Whether the network reads and writes the caller's gradient during the next run. The same on all ranks.
   [[nodiscard]] virtual bool in_place() const = 0;
   /// What encodes this plan's gradients, and most bytes of one. Throws Error(WEIR_ERR_STATE) where the plan cannot encode.
@@ -87,7 +91,7 @@ class PlanImpl : public AsynchronousCall {
   /// What is wrong with the memory that a run was given.
   [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
   /// Says what happens to a run whose ranks have agreed on this error; 0: on no error.
-  [[nodiscard]] Verdict verdict_of(std::uint64_t input_error) const;
+  [[nodiscard]] Verdict verdict_of(ErrorReport input_error) const;
   /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of one that is refused.
   void conclude(const StepOutcome& outcome);
 
@@ -101,11 +105,20 @@ class PlanImpl : public AsynchronousCall {
     void visit(StateVisitor& visitor);
   };
 
-  void measure(Metrics& metrics) const;
+  struct Counter {
+    std::string_view name;
+    std::int64_t runs = 0;
+  };
+
+  void add_counter(std::string_view name);
+  void count(std::string_view name);
+  /// See UpdateInfo.
+  [[nodiscard]] double residual_norm() const;
   void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
 
   Lease lease_;
   State state_;
+  std::vector<Counter> counters_;
   bool has_owner_ = true;
   bool caller_waits_ = false;
 };

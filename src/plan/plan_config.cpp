@@ -8,8 +8,8 @@
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
-#include "plan/compression.hpp"
 #include "contribution/threshold_estimators.hpp"
+#include "plan/compression.hpp"
 
 namespace weir {
 namespace {
@@ -158,12 +158,12 @@ std::int64_t scheduled_k(const AllreduceConfig& c, std::int64_t iteration) {
 
 std::int64_t largest_k(const AllreduceConfig& c) { return std::max<std::int64_t>(0, scheduled_k(c, c.dense_iterations)); }
 
-Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
+Error gradient_error(ErrorReport input_error, const AllreduceConfig& config) {
   const auto type = name_of(config.type);
-  const bool scales_up = input_error_kind(input_error) == InputError::non_finite && compressor_of(config).scales_up();
+  const bool scales_up = input_error.kind<InputError>() == InputError::non_finite && compressor_of(config).scales_up();
   const std::string_view or_huge = scales_up ? ", or a value that is infinite times n / k (unbiased=1)" : "";
-  const int rank = input_error_rank(input_error);
-  switch (input_error_kind(input_error)) {
+  const int rank = input_error.rank();
+  switch (input_error.kind<InputError>()) {
     case InputError::non_finite:
       if (find_allreduce(config.algorithm).sharded)  // found in the sum of a node's shard
         return {WEIR_ERR_NON_FINITE,
@@ -181,9 +181,9 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
       return {WEIR_ERR_ARGUMENT,
               fmt::format("plan '{}': the gradient of rank {} is not aligned to its type {}", config.name, rank, type)};
     case InputError::wrong_count:
-      return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': rank {} gave a gradient of {}{} elements; the plan takes {}", config.name,
-                                             rank, input_error_count(input_error) == most_input_error_count ? "at least " : "",
-                                             input_error_count(input_error), config.count)};
+      return {WEIR_ERR_ARGUMENT,
+              fmt::format("plan '{}': rank {} gave a gradient of {}{} elements; the plan takes {}", config.name, rank,
+                          input_error.detail() == ErrorReport::most_detail ? "at least " : "", input_error.detail(), config.count)};
     case InputError::wrong_type:
       return {WEIR_ERR_ARGUMENT,
               fmt::format("plan '{}': rank {} gave a gradient of another type; the plan takes {}", config.name, rank, type)};
@@ -204,7 +204,7 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
     case InputError::other_device:
     case InputError::bad_stream:
       return {WEIR_ERR_ARGUMENT, fmt::format("plan '{}': {}", config.name,
-                                             memory_error_text(input_error_kind(input_error), rank, "plan", "gradient"))};
+                                             memory_error_text(input_error.kind<InputError>(), rank, "plan", "gradient"))};
     case InputError::nccl_aborted:
       return {WEIR_ERR_STATE,
               fmt::format("plan '{}': NCCL was aborted on rank {} after an error. Make a new communicator and start over",
@@ -218,7 +218,7 @@ Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config) {
     case InputError::none:
       break;
   }
-  return {WEIR_ERR_INTERNAL, fmt::format("plan '{}': unknown input error {:#x}", config.name, input_error)};
+  return {WEIR_ERR_INTERNAL, fmt::format("plan '{}': unknown input error {:#x}", config.name, input_error.word())};
 }
 
 }  // namespace weir

@@ -25,7 +25,7 @@ void check_config(const AllreduceConfig& config);
 [[nodiscard]] std::span<const CardField> config_fields();
 
 /// What was wrong with the gradient of a run, and what would be right.
-[[nodiscard]] Error gradient_error(std::uint64_t input_error, const AllreduceConfig& config);
+[[nodiscard]] Error gradient_error(ErrorReport input_error, const AllreduceConfig& config);
 
 /// k of the configuration once all warm-up is over.
 [[nodiscard]] std::int64_t final_k(const AllreduceConfig& config);

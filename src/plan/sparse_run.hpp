@@ -44,7 +44,8 @@ class SparseRun {
         estimate_(estimate),
         seed_(static_cast<std::uint64_t>(config.seed)),
         rank_(static_cast<std::uint32_t>(whole.topology->rank())),
-        count_(whole.count) {
+        count_(whole.count),
+        counters_(row.counters) {
     if (in_nodes) sharding_.emplace(whole, row, nccl);
     if (sharding_ && sharding_->map.mine() < 0) return;  // this rank only gives and receives
     algorithm_ = Memory::make_sparse(row, exchange);
@@ -56,7 +57,7 @@ class SparseRun {
     StepOutcome outcome;
     outcome.sparse = true;
     outcome.k = k;
-    std::uint64_t input_error = input.input_error;
+    ErrorReport input_error = input.input_error;
     const G* gradient = input.gradient();
     if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
       gradient = co_await sharding_->node_sum.run(channel, gradient, input.caller_waits, input_error);
@@ -65,11 +66,11 @@ class SparseRun {
     }
 
     // Ok-Topk Algorithm 2: 1. compensate and select in one pass
-    selected_ = input_error == 0 && contribution_.has_value();
+    selected_ = !input_error && contribution_.has_value();
     StageScope stage = channel.stage(Stage::select);
     bool finite = true;
     if (selected_) finite = co_await contribution_->select(gradient, k, draw(input.iteration));
-    if (!finite) input_error = input_error_word(InputError::non_finite, channel.rank());
+    if (!finite) input_error = ErrorReport(InputError::non_finite, channel.rank());
     if (selected_ && finite) outcome.selected_local = contribution_->selection().count;
 
     // 2. exchange
@@ -86,10 +87,10 @@ class SparseRun {
     if (sharding_) whole_ = co_await sharding_->allgather(channel, mine_);
 
     outcome.input_error = whole_.input_error;
-    outcome.selected_global = outcome.input_error == 0 ? whole_.update.count : 0;
-    outcome.rethresholded = whole_.rethresholded || (contribution_ && contribution_->rethresholded());
-    outcome.recut = whole_.recut;
-    outcome.balanced = whole_.balanced;
+    outcome.selected_global = outcome.input_error ? 0 : whole_.update.count;
+    outcome.rethresholded = contribution_ && contribution_->rethresholded();
+    outcome.counters = counters_;
+    outcome.counted = whole_.counted;
     co_return outcome;
   }
   /// After exchange(). `gradient_is_there`: the caller's gradient may be read. `result` may be nullptr.
@@ -118,7 +119,7 @@ class SparseRun {
                       StepOutcome& outcome) {
     if (!run_here(contribution_->select(gradient, k, draw(iteration)))) {
       contribution_->roll_back(true);
-      outcome.input_error = input_error_word(InputError::non_finite, static_cast<int>(rank_));
+      outcome.input_error = ErrorReport(InputError::non_finite, static_cast<int>(rank_));
       return 0;
     }
     outcome.selected_local = contribution_->selection().count;
@@ -179,6 +180,7 @@ class SparseRun {
   std::uint64_t seed_;
   std::uint32_t rank_;
   std::int64_t count_;
+  std::span<const CounterInfo> counters_;
   std::optional<Sharding<Memory>> sharding_;
   std::unique_ptr<SparseAllreduce<T>> algorithm_;     // of owners of a shard, where the algorithm shards
   std::optional<Contribution<Memory>> contribution_;  // likewise

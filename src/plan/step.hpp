@@ -65,8 +65,8 @@ class Step {
   task<StepOutcome> exchange(Channel channel, StepInput<G> input) {
     if (sparse_) sparse_->forget_update();
     const std::int64_t k = scheduled(input.iteration);
-    if (input.input_error == 0 && (k < 0 || estimate_) && input.dense == nullptr && config_.count > 0)
-      input.input_error = input_error_word(InputError::dense_only, channel.rank());
+    if (!input.input_error && (k < 0 || estimate_) && input.dense == nullptr && config_.count > 0)
+      input.input_error = ErrorReport(InputError::dense_only, channel.rank());
     if (k >= 0) co_return co_await sparse_->exchange(channel, input, k);
     if constexpr (compresses) {
       if (packed_ && input.iteration >= config_.dense_iterations)
@@ -101,7 +101,7 @@ class Step {
       }
       outcome.k = config_.count;
       if (config_.non_finite != NonFinite::propagate && kernels::host::count_non_finite(gradient, config_.count) > 0) {
-        outcome.input_error = input_error_word(InputError::non_finite, exchange_.topology->rank());
+        outcome.input_error = ErrorReport(InputError::non_finite, exchange_.topology->rank());
         return 0;
       }
       outcome.selected_local = config_.count;
@@ -187,7 +187,7 @@ class Step {
     const auto say = [&](std::string_view what) {
       log(comm.settings.log, LogLevel::info, "rank {}: plan '{}': {} {}", comm.topology.rank(), config.name, row.name, what);
     };
-    if (row.needs_allreduce && !comm.transport->has_allreduce()) {
+    if (row.needs_allreduce && comm.transport->native_allreduce() == nullptr) {
       say("runs as dense_ring: the transport has no allreduce of its own");
       return find_allreduce("dense_ring");
     }

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+#include "collectives/allreduce.hpp"
 
 namespace weir::detail {
 
@@ -10,7 +13,7 @@ template <class G>
 struct StepInput {
   G* dense = nullptr;              ///< the gradient, to be overwritten with the update; or
   const G* sparse_only = nullptr;  ///< the gradient, which is read
-  std::uint64_t input_error = 0;   ///< what is wrong with it on this rank
+  ErrorReport input_error;         ///< what is wrong with it on this rank
   std::int64_t iteration = 0;      ///< of the schedule
   bool caller_waits = false;       ///< the gradient is there until the run has finished
 
@@ -19,11 +22,13 @@ struct StepInput {
 
 /// How the messages of a run ended: the same on every rank except `selected_local`.
 struct StepOutcome {
-  std::uint64_t input_error = 0;  ///< the largest of any rank; not 0: nothing is delivered
-  bool sparse = false;            ///< an exchange of entries
+  ErrorReport input_error;  ///< the largest of any rank: nothing is delivered
+  bool sparse = false;      ///< an exchange of entries
   std::int64_t k = 0;
   std::int64_t selected_local = 0, selected_global = 0;
-  bool rethresholded = false, recut = false, balanced = false;
+  bool rethresholded = false;               ///< the local threshold was evaluated anew
+  std::span<const CounterInfo> counters{};  ///< of the algorithm
+  std::uint32_t counted = 0;                ///< bit i: the run counts for counter i
 };
 
 /// What a plan makes of an outcome.

@@ -26,7 +26,7 @@ class TypedPlan final : public PlanImpl {
   /// for steps.
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, Lease lease,
             NcclGroups* nccl, bool in_nodes)
-      : PlanImpl(std::move(communicator), candidates.front(), std::move(lease)),
+      : PlanImpl(std::move(communicator), candidates, std::move(lease)),
         trials_(candidates.size(), config.trial_iterations),
         times_(candidates.size() > 1 ? 2 * candidates.size() : 0) {
     for (const AllreduceConfig& candidate : candidates) {
@@ -96,7 +96,7 @@ class TypedPlan final : public PlanImpl {
     StepOutcome outcome;
     const std::int64_t bytes = current_->encode(gradient, delivered_runs(), out, outcome);
     conclude(outcome);
-    return outcome.input_error == 0 ? bytes : current_->encode_zeros(out);
+    return outcome.input_error ? current_->encode_zeros(out) : bytes;
   }
 
  private:
@@ -104,13 +104,13 @@ class TypedPlan final : public PlanImpl {
   /// Who holds the residual: the last candidate until the next has taken it over.
   [[nodiscard]] const Step<Memory>& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
 
-  task<void> execute(void* dense, const void* sparse_only, std::uint64_t input_error) override {
+  task<void> execute(void* dense, const void* sparse_only, ErrorReport input_error) override {
     StageScope stage = channel().stage(Stage::communicate);
     if (!trials_.decided()) take_turns();
     StepInput<G> input{static_cast<G*>(dense), static_cast<const G*>(sparse_only), input_error, common_runs(), caller_waits()};
     std::optional<typename Memory::Stream::Work> work;  // later work on the caller's stream comes after that of this run
-    if (input_error == 0) work.emplace(stream_);
-    const bool hands_over = trials_.leftover() && input_error == 0;
+    if (!input_error) work.emplace(stream_);
+    const bool hands_over = trials_.leftover() && !input_error;
     if (hands_over) add_leftover(input);
     const StepOutcome outcome = co_await current_->exchange(channel(), input);
     stage.end();
@@ -131,7 +131,7 @@ class TypedPlan final : public PlanImpl {
       conclude(outcome);
       co_return;
     }
-    if (outcome.input_error != 0 || dense != nullptr) {
+    if (outcome.input_error || dense != nullptr) {
       const StageScope stage = channel().stage(Stage::wait_for_caller);
       co_await channel().caller();
     }
@@ -175,6 +175,7 @@ class TypedPlan final : public PlanImpl {
   void use(std::size_t turn) {
     current_ = steps_[turn].get();
     config.algorithm = current_->config().algorithm;
+    run.algorithm = find_allreduce(config.algorithm).name;
     config.algorithm_parameters = current_->config().algorithm_parameters;
     config.wire_format = current_->config().wire_format;
     config.wire_values = current_->config().wire_values;

@@ -6,9 +6,9 @@
 
 namespace weir {
 
-DevicePath choose_device_path(std::string_view library, CudaSupport support, CudaAwareMpi setting) {
-  if (setting == CudaAwareMpi::off) return {false, "staged through pinned memory: WEIR_CUDA_AWARE_MPI is off"};
-  if (setting == CudaAwareMpi::on) return {true, fmt::format("direct: WEIR_CUDA_AWARE_MPI is on for {}", library)};
+DevicePath choose_device_path(std::string_view library, CudaSupport support, GpuPointers setting) {
+  if (setting == GpuPointers::off) return {false, "staged through pinned memory: WEIR_CUDA_AWARE_MPI is off"};
+  if (setting == GpuPointers::on) return {true, fmt::format("direct: WEIR_CUDA_AWARE_MPI is on for {}", library)};
   switch (support) {
     case CudaSupport::yes:
       return {true, fmt::format("direct: {} takes pointers to CUDA memory", library)};

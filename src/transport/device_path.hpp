@@ -20,7 +20,7 @@ struct DevicePath {
 enum class CudaSupport : std::uint8_t { unknown, no, yes };
 
 /// `library`: its name and version. Where it cannot be asked, messages are staged.
-[[nodiscard]] DevicePath choose_device_path(std::string_view library, CudaSupport support, CudaAwareMpi setting);
+[[nodiscard]] DevicePath choose_device_path(std::string_view library, CudaSupport support, GpuPointers setting);
 
 /// The same for every rank: direct where that holds for all of `ranks`, in rank order; else staged, for the reason of the first of
 /// the others.

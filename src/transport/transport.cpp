@@ -2,7 +2,6 @@
 
 #include <atomic>
 
-#include "base/error.hpp"
 #include "base/give_way.hpp"
 
 namespace weir {
@@ -42,24 +41,18 @@ Request Transport::receive_up_to(void* data, std::int64_t bytes, int from, int t
 
 Request Transport::allreduce(void* data, std::int64_t count, DataType type, int lane, int tag) {
   const Request request = acquire({Kind::allreduce, -1, tag, count * (type == DataType::float32 ? 4 : 8)});
-  post_allreduce(request.slot, data, type, lane);
+  native_allreduce()->post_allreduce(request.slot, data, type, lane);
   return request;
 }
 
 void Transport::idle() noexcept { give_way(); }
 
-std::unique_ptr<SharedSegment> Transport::make_segment(std::int64_t /*bytes*/, SegmentName& /*name*/) {
-  fail(WEIR_ERR_INTERNAL, "{} has no shared memory", name());
+LibraryLife& Transport::library() noexcept {
+  static LibraryLife without_end;
+  return without_end;
 }
-std::unique_ptr<SharedSegment> Transport::open_segment(std::string_view /*name*/, std::int64_t /*bytes*/) {
-  fail(WEIR_ERR_INTERNAL, "{} has no shared memory", name());
-}
-void sync_shared_memory() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-int Transport::open_lane() { fail(WEIR_ERR_INTERNAL, "{} has no allreduce of its own", name()); }
-void Transport::post_allreduce(int /*slot*/, void* /*data*/, DataType /*type*/, int /*lane*/) {
-  fail(WEIR_ERR_INTERNAL, "{} has no allreduce of its own", name());
-}
+void sync_shared_memory() noexcept { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 bool Transport::test(Request request) {
   if (!test_slot(request.slot)) return false;

@@ -14,9 +14,8 @@
 #include <vector>
 #include <weir/weir.hpp>
 
-#include "base/at_end.hpp"
+#include "transport/capabilities.hpp"
 #include "transport/device_path.hpp"
-#include "transport/shared_segment.hpp"
 
 namespace weir {
 
@@ -58,18 +57,8 @@ class Transport {
   /// A message of at most `bytes`, which are at most longest_open_message.
   Request receive_up_to(void* data, std::int64_t bytes, int from, int tag);
   static constexpr std::int64_t longest_open_message = std::int64_t{1} << 20;
-  /// Collective, blocking: one more lane for allreduce(). Plans that may run at the same time need one each, since the library's
-  /// own collectives match by order of calls. Only where has_allreduce().
-  virtual int open_lane();
-  /// The library's own nonblocking allreduce: `data` becomes the sum over all ranks. One at a time on a lane.
+  /// By native_allreduce(): `data` becomes the sum over all ranks. One at a time on a lane.
   Request allreduce(void* data, std::int64_t count, DataType type, int lane, int tag);
-  /// Whether the library has one.
-  [[nodiscard]] virtual bool has_allreduce() const { return false; }
-  /// Bytes that ranks of this node can still share. 0: none.
-  [[nodiscard]] virtual std::int64_t shared_memory_room() const { return 0; }
-  /// Memory that other ranks of this node find by the name. Throws Error(WEIR_ERR_MEMORY).
-  [[nodiscard]] virtual std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name);
-  [[nodiscard]] virtual std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes);
   /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
   bool test(Request request);
   /// Gives the core to others, for a caller with nothing to do. Returns once something may have come, or after about half a
@@ -83,22 +72,23 @@ class Transport {
   /// it, and receives that have found their message write into it.
   void abandon(int tag) noexcept;
   /// Tells every other rank, without waiting, as far as that can be done.
-  virtual void tell(const Notice& notice) noexcept = 0;
+  virtual void notify(const Notice& notice) noexcept = 0;
   /// True once for each notice that has come, which is then in `notice`.
-  [[nodiscard]] virtual bool hear(Notice& notice) = 0;
-  /// Whether the library that carries messages can be called: MPI cannot after MPI_Finalize.
-  [[nodiscard]] virtual bool is_running() const { return true; }
-  /// What that library lacks for a thread of Weir's beside the caller's, and how to get it; empty: nothing.
-  [[nodiscard]] virtual std::string why_one_thread() const { return {}; }
-  /// Sees to it that what is AtEnd hears before that library ends. Which end that is for this transport.
-  virtual End announce_end() { return End::process; }
+  [[nodiscard]] virtual bool receive_notice(Notice& notice) = 0;
+
+  // Capabilities. Null: it has none.
+  [[nodiscard]] virtual SharedSegments* shared_segments() noexcept { return nullptr; }
+  [[nodiscard]] virtual NativeAllreduce* native_allreduce() noexcept { return nullptr; }
+  /// Bytes that ranks of this node can still share. 0: none.
+  [[nodiscard]] std::int64_t shared_memory_room() { return shared_segments() != nullptr ? shared_segments()->room() : 0; }
+  [[nodiscard]] virtual LibraryLife& library() noexcept;
+  /// How messages of CUDA memory travel as far as this rank can tell. What all ranks do is CommunicatorState::device_path.
+  [[nodiscard]] virtual DevicePath device_path(GpuPointers setting) const = 0;
 
   /// The other end; -1: all ranks.
   [[nodiscard]] int peer(Request request) const { return slot(request.slot).peer; }
   /// "receive of 400 bytes from rank 3, tag 7"
   [[nodiscard]] std::string describe(Request request) const;
-  /// How messages of CUDA memory travel as far as this rank can tell. What all ranks do is CommunicatorState::device_path.
-  [[nodiscard]] virtual DevicePath device_path(CudaAwareMpi setting) const = 0;
   /// Names what carries the messages, with its version.
   [[nodiscard]] virtual std::string name() const = 0;
   /// Tags run from 0 to here, all of them for messages.
@@ -120,7 +110,6 @@ class Transport {
 
   virtual void post_send(int slot, const void* data) = 0;
   virtual void post_receive(int slot, void* data) = 0;
-  virtual void post_allreduce(int slot, void* data, DataType type, int lane);
   virtual bool test_slot(int slot) = 0;
   virtual void abandon_slot(int slot) noexcept = 0;
   void piece_done() noexcept { ++pieces_done_; }

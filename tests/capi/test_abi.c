@@ -36,19 +36,20 @@ static_assert(WEIR_FEEDBACK_NONE == 0 && WEIR_FEEDBACK_RESIDUAL == 1 && WEIR_FEE
 static_assert(WEIR_FLOAT16 == 2 && WEIR_BFLOAT16 == 3 && WEIR_MEMORY_CUDA == 1, "data types and memory spaces");
 static_assert(sizeof(weir_sparse_result) == 32, "weir_sparse_result");
 static_assert(offsetof(weir_sparse_result, values) == 24, "values");
-static_assert(sizeof(weir_statistics) == 360, "weir_statistics");
+static_assert(sizeof(weir_statistics) == 352, "weir_statistics");
 static_assert(offsetof(weir_statistics, bytes_sent) == 72, "bytes_sent");
 static_assert(offsetof(weir_statistics, seconds_select) == 296, "seconds_select");
-static_assert(offsetof(weir_statistics, skipped) == 340, "skipped");
-static_assert(offsetof(weir_statistics, seconds_in_node) == 344, "seconds_in_node");
-static_assert(offsetof(weir_statistics, seconds_waited) == 352, "seconds_waited");
+static_assert(offsetof(weir_statistics, skipped) == 344, "skipped");
+static_assert(offsetof(weir_statistics, seconds_in_node) == 328, "seconds_in_node");
+static_assert(offsetof(weir_statistics, seconds_waited) == 336, "seconds_waited");
 static_assert(WEIR_THRESHOLD_EXACT == 0 && WEIR_THRESHOLD_REUSE == 1 && WEIR_THRESHOLD_MSTOPK == 2, "threshold");
 static_assert(WEIR_THRESHOLD_SAMPLED == 3 && WEIR_THRESHOLD_GAUSSIAN == 4 && WEIR_THRESHOLD_SIDCO == 5, "threshold");
 static_assert(WEIR_NON_FINITE_ERROR == 0 && WEIR_NON_FINITE_SKIP == 1 && WEIR_NON_FINITE_PROPAGATE == 2, "non_finite");
 static_assert(WEIR_WIRE_FORMAT_COMPACT == 0 && WEIR_WIRE_FORMAT_COO == 1, "wire_format");
 static_assert(WEIR_WIRE_VALUES_NATIVE == 0 && WEIR_WIRE_VALUES_BFLOAT16 == 1 && WEIR_WIRE_VALUES_FLOAT16 == 2, "wire_values");
-static_assert(sizeof(weir_algorithm_info) == 48 && offsetof(weir_algorithm_info, sparse) == 24, "weir_algorithm_info");
+static_assert(sizeof(weir_algorithm_info) == 56 && offsetof(weir_algorithm_info, sparse) == 24, "weir_algorithm_info");
 static_assert(offsetof(weir_algorithm_info, parameters) == 40, "weir_algorithm_info");
+static_assert(offsetof(weir_algorithm_info, counters) == 48, "weir_algorithm_info");
 static_assert(offsetof(weir_algorithm_info, cuda_memory) == 32 && offsetof(weir_algorithm_info, packed) == 36,
               "weir_algorithm_info");
 static_assert(sizeof(weir_compressor_info) == 56 && offsetof(weir_compressor_info, name) == 8, "weir_compressor_info");

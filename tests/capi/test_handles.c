@@ -95,6 +95,10 @@ static void check_saved_state(weir_comm* comm) {
     fill(a, step);
     EXPECT(weir_plan_run(first, a) == WEIR_OK);
   }
+  EXPECT(weir_plan_counter(first, "balanced", &again) == WEIR_OK && again >= 0 && again <= 5);
+  EXPECT(weir_plan_counter(first, "rounds", &again) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_counter(first, NULL, &again) == WEIR_ERR_ARGUMENT);
+  EXPECT(weir_plan_counter(first, "balanced", NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_plan_memory_bytes(first, &memory) == WEIR_OK && memory > (int64_t)(n * sizeof(float)));
   EXPECT(weir_plan_state_bytes(first, &bytes) == WEIR_OK && bytes > (int64_t)(n * sizeof(float)));
   state = malloc((size_t)bytes);

@@ -308,7 +308,7 @@ TEST_CASE("exchanges along switches go on along others, and along none", "[check
 }
 
 TEST_CASE("tables and the optimizer's state are divided anew, exactly", "[checkpoint]") {
-  for (const embedding::Exchange& exchange : embedding::exchange_registry()) {
+  for (const embedding::TableExchange& exchange : embedding::exchange_registry()) {
     for (const Change& change : changes) {
       for (const Optimizer optimizer : {Optimizer::sgd, Optimizer::adam}) {
         if (left_out()) continue;

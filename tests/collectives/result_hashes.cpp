@@ -8,6 +8,7 @@
 #include "base/splitmix.hpp"
 #include "collectives/allreduce.hpp"
 #include "support/algorithm_parameters.hpp"
+#include "support/counters.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/thresholds.hpp"
 
@@ -64,6 +65,7 @@ std::uint64_t hash_of(const Machine& machine, const AllreduceConfig& config) {
               const bool sparse = find_allreduce(config.algorithm).sparse();
               for (int t = 0; t < runs; ++t) {
                 std::vector<T> g = gradient<T>(config.count, comm.rank(), t);
+                const Counters before = counters_of(plan);
                 if (t == bad_run && comm.rank() == 0 && config.count > 0) g[0] = std::numeric_limits<T>::infinity();
                 if (sparse && t % 3 == 2)
                   plan.run_sparse(std::span<const T>(g));
@@ -75,9 +77,11 @@ std::uint64_t hash_of(const Machine& machine, const AllreduceConfig& config) {
                                                   s.payload_bytes_received, s.control_bytes_sent, s.control_bytes_received})
                   hash.add(number);
                 hash.add_all(std::span<const std::int64_t>(s.messages_sent));
-                for (const bool flag : {s.recut, s.balanced, s.skipped}) hash.add(flag);
+                const Counters after = counters_of(plan);
+                const auto in_this_run = [&](std::string_view name) { return counted(before, after, name); };
+                for (const bool flag : {in_this_run("recut"), in_this_run("balanced"), s.skipped}) hash.add(flag);
                 if (!sparse) continue;
-                hash.add(s.rethresholded);
+                hash.add(in_this_run("rethresholded") || in_this_run("global_rethresholded"));
                 const SparseView<T> update = plan.sparse_result<T>();
                 hash.add_all(update.indices);
                 hash.add_all(update.values);

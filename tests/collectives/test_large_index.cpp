@@ -48,7 +48,7 @@ struct Exchange {
 
 task<void> exchange(Channel channel, void* argument) {
   auto& e = *static_cast<Exchange*>(argument);
-  e.outcome = co_await e.algorithm->run(channel, e.local, e.k, 0);
+  e.outcome = co_await e.algorithm->run(channel, e.local, e.k, ErrorReport());
 }
 
 }  // namespace

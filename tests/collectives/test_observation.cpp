@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 #include <weir/fusion.hpp>
+#include <weir/observer.hpp>
 
 #include "async/stage_scope.hpp"
 #include "support/allocation_count.hpp"
@@ -354,16 +355,119 @@ TEST_CASE("a refused run is recorded with the stage in which it fails") {
       std::vector<float> gradient(100, 1.0f);
       if (comm.rank() == 1) gradient[5] = std::numeric_limits<float>::quiet_NaN();
       check.that(error_of([&] { plan.run(gradient); }).find("NaN or infinity") != std::string::npos, "another error");
-      const FlightRecorder& recorder = comm.state()->engine.recorder();
-      const CallRecord& last = recorder.at(recorder.kept() - 1);
+      const FlightRecorder& recorder = comm.state()->recorder;
+      const CallRecord last = recorder.at(recorder.kept() - 1);
       check.that(last.state == CallState::failed && last.status == WEIR_ERR_NON_FINITE, "not failed");
-      check.that(last.stage == stage, std::string(stage_name(last.stage)));
+      check.that(last.stage == stage_name(stage), std::string(last.stage));
     });
     REQUIRE(check.failure() == "");
   };
   stage_of({.count = 100, .density = 0.1, .algorithm = "oktopk"}, Stage::apply);
   stage_of({.count = 100, .algorithm = "dense_ring"}, Stage::exchange);
   stage_of({.count = 100, .algorithm = "packed_allgather"}, Stage::exchange);
+}
+
+/// Counts what it hears, and notes what cannot be.
+struct Listener final : Observer {
+  void begin(const RunInfo& run) noexcept override {
+    if (run.call == 0) return;
+    ++begun;
+    open.insert(run.id);
+    wrong = wrong || run.object.empty() || run.status != WEIR_OK || run.begun == Time{};
+  }
+  void stage(const RunInfo& run, std::string_view name, Time begin, Time end) noexcept override {
+    wrong = wrong || (run.call != 0 && !open.contains(run.id)) || end < begin || name.empty();
+    if (run.call != 0) stages.insert(std::string(name));
+  }
+  void message(const RunInfo& run, const MessageInfo& message) noexcept override {
+    if (run.call == 0) return;
+    wrong = wrong || !open.contains(run.id) || !in_flight.insert(message.slot).second || message.peer < 0;
+    if (message.sent) sent[static_cast<std::size_t>(message.level)] += message.bytes;
+  }
+  void message_done(const RunInfo& run, int slot) noexcept override {
+    if (run.call != 0) wrong = wrong || in_flight.erase(slot) == 0;
+  }
+  void end(const RunInfo& run) noexcept override {
+    if (run.call == 0) return;
+    ++ended;
+    failed += run.status != WEIR_OK ? 1 : 0;
+    wrong = wrong || open.erase(run.id) == 0 || run.name != "watched" || run.algorithm != "oktopk" ||
+            run.element_type != "float32" || run.count != count || run.number != ended;
+    if (run.status != WEIR_OK) failed_in = run.stage;
+  }
+  void wait(const RunInfo& /*run*/, Time begin, Time end) noexcept override {
+    ++waits;
+    wrong = wrong || end < begin;
+  }
+  void update(const UpdateInfo& update) noexcept override {
+    ++updates;
+    wrong = wrong || update.iteration != updates || update.residual_norm() <= 0;
+    compression = update.compression;
+  }
+  void report(std::string_view why, std::string_view /*in_flight*/) noexcept override { reported = why; }
+
+  int begun = 0, ended = 0, failed = 0, waits = 0, updates = 0;
+  double compression = -1;
+  bool wrong = false;
+  std::set<std::int64_t> open;
+  std::set<int> in_flight;
+  std::set<std::string> stages;
+  std::array<std::int64_t, level_count> sent{};
+  std::string failed_in, reported;
+};
+
+TEST_CASE("a user's observer hears of runs, stages, messages and waits, until it is removed") {
+  for (const int ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    RankCheck check;
+    run_ranks(ranks, [&](Communicator& comm) {
+      const auto listener = std::make_shared<Listener>();
+      AllreducePlan plan(comm, {.count = count, .density = 0.01, .algorithm = "oktopk", .name = "watched"});
+      comm.add_observer(listener);
+      std::array<std::int64_t, level_count> sent{};
+      for (int t = 0; t < 4; ++t) {
+        train(comm, plan, 1);
+        for (std::size_t level = 0; level < sent.size(); ++level) sent[level] += plan.statistics().bytes_sent[level];
+      }
+      check.that(listener->begun == 4 && listener->ended == 4 && listener->updates == 4, "not each run");
+      check.that(listener->waits == (ranks == 1 ? 0 : 4), "not each wait");
+      check.that(!listener->wrong && listener->open.empty() && listener->in_flight.empty(), "what cannot be");
+      check.that(ranks == 1 ? listener->compression == 0 : listener->compression > 1, "compression");
+      check.that(listener->sent == sent, "other bytes than statistics");
+      check.that(listener->stages.contains("select") && listener->stages.contains("exchange"), "stages are missing");
+
+      std::vector<float> bad(static_cast<std::size_t>(count), std::numeric_limits<float>::infinity());
+      check.that(error_of([&] { plan.run(bad); }).find("NaN or infinity") != std::string::npos, "another error");
+      check.that(listener->ended == 5 && listener->failed == 1 && listener->failed_in == "apply" && listener->updates == 4,
+                 "the failure: " + listener->failed_in);
+
+      check.that(error_of([&] { comm.add_observer(listener); }) == "the observer has been added before", "added twice");
+      check.that(error_of([&] { comm.add_observer(nullptr); }) == "the observer is a null pointer", "null");
+      comm.remove_observer(listener);
+      train(comm, plan, 1);
+      check.that(listener->begun == 5, "it still hears");
+      check.that(error_of([&] { comm.remove_observer(listener); }) == "the observer was not added to this communicator",
+                 "removed twice");
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("an observer hears why a run breaks off") {
+  RankCheck check;
+  const auto run = [&](Communicator& comm) {
+    const auto listener = std::make_shared<Listener>();
+    comm.add_observer(listener);
+    AllreducePlan plan(comm, {.count = count, .density = 0.01, .algorithm = "oktopk", .name = "watched"});
+    set_timeout(comm, 0.5);
+    const std::string error = error_of([&] { train(comm, plan, 1000); });
+    if (comm.rank() == 2) return;
+    check.that(error.find("without progress") != std::string::npos, "another error: " + error);
+    check.that(!listener->wrong && listener->failed == 1, "the failure is missing");
+    check.that(listener->reported.find("without progress") != std::string::npos, "reported: " + listener->reported);
+  };
+  run_ranks(3, run, {.fault = {.rank = 2, .after = 200}});
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("stragglers: who lets the others wait") {

@@ -41,7 +41,7 @@ struct Exchange {
   SparseAllreduce<T>* algorithm;
   const Selection<T>* local;
   std::int64_t k;
-  std::uint64_t input_error;
+  ErrorReport input_error;
   SparseOutcome<T> outcome;
 
   static task<void> start(Channel channel, Exchange& e) {
@@ -83,11 +83,11 @@ void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, In
     for (int t = 0; t < 4; ++t) {
       const std::int64_t k = t == 2 ? most / 2 : most;
       const Selection<T> local = largest(compute_input<T>(input, n, comm.rank(), ranks, t), k);
-      Exchange<T> right{direct.get(), &local, k, 0, {}};
+      Exchange<T> right{direct.get(), &local, k, {}, {}};
       right.run(comm);
       const SparseVector<T> a = right.outcome.update;
       for (auto& [name, algorithm] : others) {
-        Exchange<T> other{algorithm.get(), &local, k, 0, {}};
+        Exchange<T> other{algorithm.get(), &local, k, {}, {}};
         other.run(comm);
         const SparseVector<T> b = other.outcome.update;
         check.that(a.count == b.count && std::equal(a.indices, a.indices + a.count, b.indices) &&
@@ -211,12 +211,12 @@ TEST_CASE("an input error of one rank in one round: all ranks hear the largest, 
     spec.parameters = parameters_of(find_allreduce("oktopk"), "schedule=one_round");
     const auto algorithm = make_oktopk<float>(spec);
     const Selection<float> local{{1, 2, 3}, {1, 2, 3}};
-    Exchange<float> e{algorithm.get(), &local, 3, comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U, {}};
+    Exchange<float> e{algorithm.get(), &local, 3, ErrorReport::of_word(comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U), {}};
     e.run(comm);
-    check.that(e.outcome.input_error == 7 && e.outcome.update.count == 0, "error");
-    e.input_error = 0;
+    check.that(e.outcome.input_error == ErrorReport::of_word(7) && e.outcome.update.count == 0, "error");
+    e.input_error = {};
     e.run(comm);
-    check.that(e.outcome.input_error == 0 && e.outcome.update.count == 3, "after an error");
+    check.that(!e.outcome.input_error && e.outcome.update.count == 3, "after an error");
   });
   REQUIRE(check.failure().empty());
 }

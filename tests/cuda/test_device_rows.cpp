@@ -173,11 +173,11 @@ TEST_CASE("step_rows sums up members and steps rows as the host does, and leaves
 
 TEST_CASE("initial values are the host's", "[kernels]") {
   const Topology topology(synthetic_machine("rank:3"), 1);
-  for (const Division division : {Division::columns, Division::rows, Division::hashed_rows, Division::none}) {
+  for (const TableSplit split : {TableSplit::columns, TableSplit::rows, TableSplit::hashed_rows, TableSplit::none}) {
     for (const std::int64_t width : {1, 2, 7, 33}) {
       EmbeddingConfig config;
       config.seed = 77;
-      const Partition partition(division, 101, width, topology);
+      const Partition partition(split, 101, width, topology);
       for (int rank = 0; rank < 3; ++rank) {
         const InitialValues initial(config, partition, partition.part(rank));
         const Part& part = initial.part();
@@ -189,7 +189,7 @@ TEST_CASE("initial values are the host's", "[kernels]") {
         OnDevice<float> filled(out.data(), part.elements());
         embedding::cuda::fill(test::TestQueue(0), initial, filled.get());
         filled.fetch();
-        INFO("division " << static_cast<int>(division) << ", width " << width << ", rank " << rank);
+        INFO("split " << static_cast<int>(split) << ", width " << width << ", rank " << rank);
         REQUIRE(test::same(out, expected));
       }
     }

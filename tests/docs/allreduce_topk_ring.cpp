@@ -27,7 +27,7 @@ class TopkRing final : public SparseAllreduce<T> {
         space_(spec, spec.ranks * spec.largest_local, spec.ranks),
         tree_(space_, spec.ranks, spec.ranks * spec.largest_local) {}
 
-  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, std::uint64_t input_error) override {
+  task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t /*k*/, ErrorReport input_error) override {
     SparseOutcome<T> outcome;
     const int me = channel.rank(), ranks = channel.size();
     const int next = (me + 1) % ranks, previous = (me + ranks - 1) % ranks;
@@ -42,7 +42,7 @@ class TopkRing final : public SparseAllreduce<T> {
       counts_[rank] = static_cast<std::uint32_t>(cards_[rank].count);
       begin_[rank + 1] = begin_[rank] + wire::slot_bytes<T>(spec_.wire(), counts_[rank], range());
     }
-    if (outcome.input_error != 0) co_return outcome;
+    if (outcome.input_error) co_return outcome;
 
     // 2. Around the ring: every rank passes on what has just arrived.
     stage.next(Stage::allgatherv);
@@ -78,7 +78,8 @@ class TopkRing final : public SparseAllreduce<T> {
 
  private:
   struct Card {
-    std::uint64_t input_error, count;
+    ErrorReport input_error;
+    std::uint64_t count;
   };
   [[nodiscard]] std::uint64_t range() const { return static_cast<std::uint64_t>(spec_.count); }
   [[nodiscard]] std::int64_t count_of(int rank) const { return counts_[static_cast<std::size_t>(rank)]; }

@@ -230,7 +230,7 @@ TEST_CASE("by columns, vectors and gradients are 2 (P - 1) / P of the distinct r
 
 TEST_CASE("statistics of tables") {
   constexpr int last = 5;
-  for (const embedding::Exchange& exchange : embedding::exchange_registry()) {
+  for (const embedding::TableExchange& exchange : embedding::exchange_registry()) {
     for (const std::string machine : {"", "node:2 rank:2"}) {
       for (const bool prefetched : {false, true}) {
         const EmbeddingConfig config = make_config(exchange.name);
@@ -267,14 +267,14 @@ TEST_CASE("statistics of tables") {
               check.that(s.seconds_lookup > 0 && s.seconds_coalesce <= s.seconds_prior && s.seconds_prior <= s.seconds_update,
                          "seconds");
               check.that(!s.by_node || (!machine.empty() && !exchange.replicated()), "by node");
-              if (exchange.division == embedding::Division::columns || exchange.replicated())
+              if (exchange.split == embedding::TableSplit::columns || exchange.replicated())
                 check.that(s.updated_rows == static_cast<std::int64_t>(all.size()), "updated rows");
               stepped.add(s.updated_rows);
             },
             {.machine = machine});
         INFO(exchange.name << " on '" << machine << "' prefetched " << prefetched);
         REQUIRE(check.failure() == "");
-        if (exchange.division != embedding::Division::columns && !exchange.replicated())
+        if (exchange.split != embedding::TableSplit::columns && !exchange.replicated())
           CHECK(stepped.get() == static_cast<std::int64_t>(all.size()));
       }
     }

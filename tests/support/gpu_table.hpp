@@ -17,7 +17,7 @@ inline EmbeddingConfig in_cuda_memory(EmbeddingConfig config) {
 /// Calls f with every exchange that a table in CUDA memory may have.
 template <class F>
 void for_each_gpu_exchange(F f) {
-  for (const embedding::Exchange& exchange : embedding::exchange_registry()) {
+  for (const embedding::TableExchange& exchange : embedding::exchange_registry()) {
     if (exchange.path != embedding::GradientPath::allreduce) f(exchange.name);
   }
 }

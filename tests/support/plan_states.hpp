@@ -16,6 +16,7 @@
 #include "collectives/allreduce.hpp"
 #include "plan/plan.hpp"
 #include "support/algorithm_parameters.hpp"
+#include "support/counters.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
 #include "support/machine_file.hpp"
@@ -79,13 +80,16 @@ Run<typename Place::Value> run_once(AllreducePlan& plan, const Communicator& com
   const std::int64_t n = plan.config().count;
   std::vector<T> gradient = make_input<T>(Input::heavy_tailed, n, comm.rank(), comm.size(), t);
   if (n > 0 && poisoned(t) && comm.rank() == comm.size() - 1) gradient[0] = std::numeric_limits<T>::infinity();
+  const Counters before = counters_of(plan);
   const std::vector<T> update = Place::run(plan, gradient);
+  const Counters after = counters_of(plan);
+  std::int64_t flags = plan.statistics().skipped ? 1 : 0;
+  for (const auto& [name, runs] : after) flags = 2 * flags + (counted(before, after, name) ? 1 : 0);
   const Statistics& s = plan.statistics();
   return {update,
           Place::residual(plan),
           plan.config().algorithm,
-          {s.iteration, s.k, s.selected_local, s.selected_global, s.rethresholded + 2 * s.recut + 4 * s.balanced + 8 * s.skipped,
-           s.payload_bytes_sent}};
+          {s.iteration, s.k, s.selected_local, s.selected_global, flags, s.payload_bytes_sent}};
 }
 
 /// What one rank leaves to another job.

@@ -6,17 +6,17 @@
 namespace weir::test {
 
 TEST_CASE("messages of CUDA memory go out directly where the library says so or the setting forces it") {
-  const auto choose = [](CudaSupport support, CudaAwareMpi setting) { return choose_device_path("Some MPI 4", support, setting); };
+  const auto choose = [](CudaSupport support, GpuPointers setting) { return choose_device_path("Some MPI 4", support, setting); };
   for (const CudaSupport support : {CudaSupport::unknown, CudaSupport::no, CudaSupport::yes}) {
-    const DevicePath found = choose(support, CudaAwareMpi::automatic);
+    const DevicePath found = choose(support, GpuPointers::automatic);
     CHECK(found.direct == (support == CudaSupport::yes));
     CHECK_THAT(found.why, ContainsSubstring(found.direct ? "direct: Some MPI 4" : "staged through pinned memory: Some MPI 4"));
-    CHECK(choose(support, CudaAwareMpi::on).direct);
-    CHECK_FALSE(choose(support, CudaAwareMpi::off).direct);
-    CHECK_THAT(choose(support, CudaAwareMpi::on).why, ContainsSubstring("WEIR_CUDA_AWARE_MPI is on"));
-    CHECK_THAT(choose(support, CudaAwareMpi::off).why, ContainsSubstring("WEIR_CUDA_AWARE_MPI is off"));
+    CHECK(choose(support, GpuPointers::on).direct);
+    CHECK_FALSE(choose(support, GpuPointers::off).direct);
+    CHECK_THAT(choose(support, GpuPointers::on).why, ContainsSubstring("WEIR_CUDA_AWARE_MPI is on"));
+    CHECK_THAT(choose(support, GpuPointers::off).why, ContainsSubstring("WEIR_CUDA_AWARE_MPI is off"));
   }
-  CHECK_THAT(choose(CudaSupport::unknown, CudaAwareMpi::automatic).why, ContainsSubstring("set WEIR_CUDA_AWARE_MPI=on"));
+  CHECK_THAT(choose(CudaSupport::unknown, GpuPointers::automatic).why, ContainsSubstring("set WEIR_CUDA_AWARE_MPI=on"));
 }
 
 TEST_CASE("one rank that must stage makes all of them stage") {

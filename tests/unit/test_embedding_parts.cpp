@@ -13,8 +13,8 @@ namespace {
 
 using namespace embedding;
 
-constexpr std::array all_divisions = {Division::columns, Division::rows, Division::hashed_rows, Division::node_rows,
-                                      Division::none};
+constexpr std::array all_splits = {TableSplit::columns, TableSplit::rows, TableSplit::hashed_rows, TableSplit::node_rows,
+                                   TableSplit::none};
 constexpr std::int64_t most_rows = (std::int64_t{1} << 32) - 1;
 
 bool overlaps(std::int64_t first_a, std::int64_t count_a, std::int64_t first_b, std::int64_t count_b) {
@@ -102,9 +102,9 @@ struct Element {
 
 TEST_CASE("positions are a permutation of rows") {
   const Topology topology(synthetic_machine("rank:3"), 0);
-  for (const Division division : all_divisions) {
+  for (const TableSplit split : all_splits) {
     for (const std::int64_t rows : {1, 2, 3, 4, 7, 64, 100, 1000, 4099}) {
-      const Partition partition(division, rows, 1, topology);
+      const Partition partition(split, rows, 1, topology);
       std::vector<int> seen(static_cast<std::size_t>(rows));
       bool inverse = true;
       for (std::int64_t row = 0; row < rows; ++row) {
@@ -112,14 +112,14 @@ TEST_CASE("positions are a permutation of rows") {
         REQUIRE(position < rows);
         ++seen[position];
         inverse = inverse && partition.row(position) == static_cast<std::uint64_t>(row);
-        if (division != Division::hashed_rows) inverse = inverse && position == row;
+        if (split != TableSplit::hashed_rows) inverse = inverse && position == row;
       }
-      INFO("division " << static_cast<int>(division) << " rows " << rows);
+      INFO("split " << static_cast<int>(split) << " rows " << rows);
       CHECK(inverse);
       CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
     }
     for (const std::int64_t rows : {most_rows, most_rows - 1, std::int64_t{1} << 31, std::int64_t{4000000007}}) {
-      const Partition partition(division, rows, 1, topology);
+      const Partition partition(split, rows, 1, topology);
       std::mt19937_64 random(5);
       bool inverse = true;
       for (int i = 0; i < 10000; ++i) {
@@ -134,7 +134,7 @@ TEST_CASE("positions are a permutation of rows") {
 
 TEST_CASE("hashing spreads the frequent, low rows over all ranks") {
   const Topology topology(synthetic_machine("rank:8"), 0);
-  const Partition partition(Division::hashed_rows, 32000, 1, topology);
+  const Partition partition(TableSplit::hashed_rows, 32000, 1, topology);
   std::array<int, 8> low_rows{};
   for (std::uint64_t row = 0; row < 800; ++row) ++low_rows[partition.position(row) / 4000];
   for (const int count : low_rows) CHECK((count >= 90 && count <= 110));
@@ -145,14 +145,14 @@ TEST_CASE("parts cover a table exactly once, or every rank has it all") {
     const std::vector<Location> locations = synthetic_machine(machine);
     const auto ranks = static_cast<int>(locations.size());
     const Topology topology(locations, 0);
-    for (const Division division : all_divisions) {
+    for (const TableSplit split : all_splits) {
       for (const std::int64_t rows :
            {std::int64_t{1}, std::int64_t{2}, std::int64_t{5}, std::int64_t{32}, std::int64_t{1000}, most_rows}) {
         for (const std::int64_t width : {1, 2, 7, 33, 100}) {
-          const Partition partition(division, rows, width, topology);
-          INFO(machine << " division " << static_cast<int>(division) << " rows " << rows << " width " << width);
+          const Partition partition(split, rows, width, topology);
+          INFO(machine << " split " << static_cast<int>(split) << " rows " << rows << " width " << width);
           CHECK(ascends(partition, ranks));
-          if (division == Division::none) {
+          if (split == TableSplit::none) {
             for (int rank = 0; rank < ranks; ++rank) CHECK(partition.part(rank).elements() == rows * width);
           } else {
             CHECK(covers_once(partition, ranks));
@@ -165,13 +165,13 @@ TEST_CASE("parts cover a table exactly once, or every rank has it all") {
 
 TEST_CASE("only the first rank of each node is a server") {
   const Topology topology(synthetic_machine("nodes:3,1,2"), 0);
-  const Partition partition(Division::node_rows, 31, 4, topology);
+  const Partition partition(TableSplit::node_rows, 31, 4, topology);
   for (const int rank : {1, 2, 5}) CHECK(partition.part(rank).elements() == 0);
   for (const int rank : {0, 3, 4}) CHECK(partition.part(rank).rows >= 10);
 }
 
 TEST_CASE("exchanges are found by name") {
-  for (const Exchange& exchange : exchange_registry()) CHECK(&find_exchange(exchange.name) == &exchange);
+  for (const TableExchange& exchange : exchange_registry()) CHECK(&find_exchange(exchange.name) == &exchange);
   CHECK_THROWS_AS(find_exchange("Columns"), Error);
   CHECK(exchanges().size() == exchange_registry().size());
 }

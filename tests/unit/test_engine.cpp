@@ -305,7 +305,7 @@ TEST_CASE("a notice ends the run it is about, not the one before, and not one th
   notice.number = 2;
   notice.status = WEIR_ERR_MEMORY;
   notice.set_text("no memory there");
-  there->tell(notice);
+  there->notify(notice);
   const auto receive = [&](Run& run, int& value) -> task<void> {
     const Channel channel(engine, topology, run, traffic);
     return [](Channel c, int& v) -> task<void> { co_await c.done(c.receive(&v, sizeof v, 1, Traffic::control)); }(channel, value);

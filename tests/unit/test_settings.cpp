@@ -33,7 +33,7 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   setenv("WEIR_CUDA_AWARE_MPI", "1", 1);
   REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_CUDA_AWARE_MPI is '1': it must be one of auto, on, off"));
   setenv("WEIR_CUDA_AWARE_MPI", "off", 1);
-  REQUIRE(read_settings().cuda_aware_mpi == CudaAwareMpi::off);
+  REQUIRE(read_settings().gpu_pointers == GpuPointers::off);
   REQUIRE(read_settings().progress_thread == ProgressThreadSetting::off);
   setenv("WEIR_PROGRESS_THREAD", "1", 1);
   REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_PROGRESS_THREAD is '1': it must be one of off, on, anywhere"));

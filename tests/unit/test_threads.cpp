@@ -317,11 +317,11 @@ TEMPLATE_TEST_CASE("what there is no room for stays in the residual on any numbe
         memory.reserve(capacity);
         std::vector<T> residual = before;
         memory.compensate(gradient.data(), residual.data(), n, floor, keep_old, summary, entries, capacity);
-        REQUIRE(memory.told().found.hits == one.told().found.hits);
-        REQUIRE(memory.told().moments.sum == one.told().moments.sum);
-        REQUIRE(memory.told().moments.count == one.told().moments.count);
-        REQUIRE(memory.told().exceedances.sum_magnitudes == one.told().exceedances.sum_magnitudes);
-        const std::int64_t stored = std::min(capacity, one.told().found.hits);
+        REQUIRE(memory.results().found.hits == one.results().found.hits);
+        REQUIRE(memory.results().moments.sum == one.results().moments.sum);
+        REQUIRE(memory.results().moments.count == one.results().moments.count);
+        REQUIRE(memory.results().exceedances.sum_magnitudes == one.results().exceedances.sum_magnitudes);
+        const std::int64_t stored = std::min(capacity, one.results().found.hits);
         REQUIRE(same(entries.first(stored), found.first(stored)));
         REQUIRE(same_bits(std::span<const T>(residual), std::span<const T>(expected)));
       }
@@ -351,7 +351,7 @@ TEMPLATE_TEST_CASE("passes over arrays and entries have the same bits on any num
     memory.densify(results[5].data(), n, entries);
     memory.settle(results[0].data(), entries, {indices.data(), nullptr, entries.count / 2});
     memory.count_non_finite(x.data(), n);
-    REQUIRE(memory.told().exceedances.count == 0);
+    REQUIRE(memory.results().exceedances.count == 0);
     return results;
   };
   const auto expected = pass(1);

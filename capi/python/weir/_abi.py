@@ -60,12 +60,10 @@ class weir_statistics(Structure):
         ("seconds_exchange", c_double),
         ("seconds_apply", c_double),
         ("seconds_total", c_double),
-        ("rethresholded", c_int32),
-        ("recut", c_int32),
-        ("balanced", c_int32),
-        ("skipped", c_int32),
         ("seconds_in_node", c_double),
         ("seconds_waited", c_double),
+        ("skipped", c_int32),
+        ("reserved", c_int32),
     ]
 
 
@@ -79,6 +77,7 @@ class weir_algorithm_info(Structure):
         ("cuda_memory", c_int32),
         ("packed", c_int32),
         ("parameters", c_char_p),
+        ("counters", c_char_p),
     ]
 
 
@@ -463,6 +462,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "weir_plan_wait_for": (c_int, (c_void_p, c_double, POINTER(c_int))),
     "weir_plan_sparse_result": (c_int, (c_void_p, POINTER(weir_sparse_result))),
     "weir_plan_get_statistics": (c_int, (c_void_p, POINTER(weir_statistics))),
+    "weir_plan_counter": (c_int, (c_void_p, c_char_p, POINTER(c_int64))),
     "weir_plan_residual": (c_int, (c_void_p, POINTER(weir_residual))),
     "weir_plan_get_config": (c_int, (c_void_p, POINTER(weir_allreduce_config))),
     "weir_plan_memory_bytes": (c_int, (c_void_p, POINTER(c_int64))),

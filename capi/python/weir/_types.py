@@ -641,9 +641,6 @@ class Statistics(Struct):
         stream
     seconds_total: from start to completion, without waiting for the caller to take the result
     seconds_waited: that the caller spent in wait, test or run until this run had finished
-    rethresholded: mode reuse: the local or global threshold was re-evaluated
-    recut: regions were re-cut because sizes showed imbalance
-    balanced: the balance step ran
     skipped: NonFinite.skip took effect
     """
 
@@ -665,9 +662,6 @@ class Statistics(Struct):
     seconds_apply: float
     seconds_total: float
     seconds_waited: float
-    rethresholded: bool
-    recut: bool
-    balanced: bool
     skipped: bool
 
     _c = _abi.weir_statistics
@@ -676,7 +670,7 @@ class Statistics(Struct):
         "payload_bytes_received": int, "control_bytes_sent": int, "control_bytes_received": int, "bytes_sent": [Level],
         "bytes_received": [Level], "messages_sent": [Level], "messages_received": [Level], "seconds_select": float,
         "seconds_in_node": float, "seconds_exchange": float, "seconds_apply": float, "seconds_total": float,
-        "seconds_waited": float, "rethresholded": bool, "recut": bool, "balanced": bool, "skipped": bool,
+        "seconds_waited": float, "skipped": bool,
     }
 
 
@@ -689,6 +683,7 @@ class AlgorithmInfo(Struct):
     cuda_memory: takes gradients in CUDA memory
     packed: carries bytes that compressors make of float32 gradients
     parameters: with their defaults: "window=4"; empty: it has none
+    counters: what plans count: "rethresholded,recut"; empty: nothing
     """
 
     name: str
@@ -698,11 +693,12 @@ class AlgorithmInfo(Struct):
     cuda_memory: bool
     packed: bool
     parameters: str
+    counters: str
 
     _c = _abi.weir_algorithm_info
     _kinds = {
         "name": str, "description": str, "sparse": bool, "host_memory": bool, "cuda_memory": bool, "packed": bool,
-        "parameters": str,
+        "parameters": str, "counters": str,
     }
 
 

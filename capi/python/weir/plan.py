@@ -139,6 +139,13 @@ class AllreducePlan(PlanKeywords, Stateful):
         self._call("get_statistics", c)
         return Statistics._from_c(c)
 
+    def counter(self, name: str) -> int:
+        """How many of this plan's runs since it was made, or reset, did what `name` says, such as "recut". AlgorithmInfo.counters lists
+        the names of an algorithm."""
+        runs = ctypes.c_int64()
+        self._call("counter", name.encode(), runs)
+        return runs.value
+
     @property
     def config(self) -> AllreduceConfig:
         """What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice."""

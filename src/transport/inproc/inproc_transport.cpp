@@ -104,7 +104,7 @@ class InprocSegment final : public SharedSegment {
   std::shared_ptr<std::byte[]> memory_;
 };
 
-class InprocTransport final : public Transport {
+class InprocTransport final : public Transport, private SharedSegments {
  public:
   InprocTransport(InprocJob::Shared& shared, int rank)
       : Transport(rank, static_cast<int>(shared.mailboxes.size())),
@@ -122,26 +122,12 @@ class InprocTransport final : public Transport {
 
   [[nodiscard]] std::string name() const override { return "inproc"; }
   [[nodiscard]] int max_tag() const override { return shared_.fault.max_tag; }
-  [[nodiscard]] DevicePath device_path(CudaAwareMpi /*setting*/) const override {
+  [[nodiscard]] DevicePath device_path(GpuPointers /*setting*/) const override {
     if (copier_) return {true, "direct: virtual ranks copy on the GPU"};
     return {false, "staged through pinned memory: virtual ranks copy on the host"};
   }
-  [[nodiscard]] std::int64_t shared_memory_room() const override { return shared_.fault.shared_memory_room; }
-  [[nodiscard]] std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) override {
-    auto memory = std::make_shared<std::byte[]>(static_cast<std::size_t>(bytes));
-    const std::scoped_lock lock(shared_.segments.mutex);
-    const std::string text = fmt::format("segment {}", ++shared_.segments.made);
-    shared_.segments.memory.emplace(text, memory);
-    name = {};
-    text.copy(name.data(), name.size() - 1);
-    return std::make_unique<InprocSegment>(shared_, text, std::move(memory));
-  }
-  [[nodiscard]] std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes) override {
-    if (shared_.fault.no_segments_on == rank()) fail(WEIR_ERR_MEMORY, "{} bytes of shared memory cannot be opened", bytes);
-    const std::scoped_lock lock(shared_.segments.mutex);
-    return std::make_unique<InprocSegment>(shared_, std::string(name), shared_.segments.memory.find(name)->second);
-  }
-  void tell(const Notice& notice) noexcept override {
+  [[nodiscard]] SharedSegments* shared_segments() noexcept override { return this; }
+  void notify(const Notice& notice) noexcept override {
     if (silent()) return;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
@@ -151,7 +137,7 @@ class InprocTransport final : public Transport {
       box.bell.ring();
     }
   }
-  [[nodiscard]] bool hear(Notice& notice) override {
+  [[nodiscard]] bool receive_notice(Notice& notice) override {
     auto& box = shared_.mailboxes[static_cast<std::size_t>(rank())];
     const std::scoped_lock lock(box.mutex);
     if (silent() || box.notices.empty()) return false;
@@ -169,6 +155,22 @@ class InprocTransport final : public Transport {
   };
 
   [[nodiscard]] bool silent() const { return rank() == shared_.fault.rank && sent_ >= shared_.fault.after; }
+
+  [[nodiscard]] std::int64_t room() const override { return shared_.fault.shared_memory_room; }
+  [[nodiscard]] std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) override {
+    auto memory = std::make_shared<std::byte[]>(static_cast<std::size_t>(bytes));
+    const std::scoped_lock lock(shared_.segments.mutex);
+    const std::string text = fmt::format("segment {}", ++shared_.segments.made);
+    shared_.segments.memory.emplace(text, memory);
+    name = {};
+    text.copy(name.data(), name.size() - 1);
+    return std::make_unique<InprocSegment>(shared_, text, std::move(memory));
+  }
+  [[nodiscard]] std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes) override {
+    if (shared_.fault.no_segments_on == rank()) fail(WEIR_ERR_MEMORY, "{} bytes of shared memory cannot be opened", bytes);
+    const std::scoped_lock lock(shared_.segments.mutex);
+    return std::make_unique<InprocSegment>(shared_, std::string(name), shared_.segments.memory.find(name)->second);
+  }
 
   void post_send(int index, const void* data) override {
     std::atomic<bool>& taken = taken_[static_cast<std::size_t>(index)];

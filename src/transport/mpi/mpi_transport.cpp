@@ -59,7 +59,7 @@ void announce_finalize() {
   });
 }
 
-class MpiTransport final : public Transport {
+class MpiTransport final : public Transport, private SharedSegments, private NativeAllreduce, private LibraryLife {
  public:
   MpiTransport(MPI_Comm comm, int rank, int size) : Transport(rank, size), comm_(comm) {
     watch_forks();
@@ -90,35 +90,14 @@ class MpiTransport final : public Transport {
   }
 
   [[nodiscard]] std::string name() const override { return fmt::format("mpi ({})", mpi_library_name(mpi_library_version())); }
-  [[nodiscard]] DevicePath device_path(CudaAwareMpi setting) const override {
+  [[nodiscard]] SharedSegments* shared_segments() noexcept override { return this; }
+  [[nodiscard]] NativeAllreduce* native_allreduce() noexcept override { return this; }
+  [[nodiscard]] LibraryLife& library() noexcept override { return *this; }
+  [[nodiscard]] DevicePath device_path(GpuPointers setting) const override {
     const std::string library = mpi_library_version();
     return choose_device_path(mpi_library_name(library), ask_cuda_support(library), setting);
   }
   [[nodiscard]] int max_tag() const override { return notice_tag_ - 1; }
-  [[nodiscard]] bool is_running() const override { return mpi_is_running(); }
-  [[nodiscard]] std::string why_one_thread() const override {
-    int level = MPI_THREAD_SINGLE;
-    MPI_Query_thread(&level);
-    if (level >= MPI_THREAD_MULTIPLE) return {};
-    const std::string_view name = level == MPI_THREAD_SINGLE     ? "MPI_THREAD_SINGLE"
-                                  : level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED"
-                                                                 : "MPI_THREAD_SERIALIZED";
-    return fmt::format("MPI was started with {}: call MPI_Init_thread with MPI_THREAD_MULTIPLE in place of MPI_Init", name);
-  }
-  End announce_end() override {
-#ifdef SMPI_H  // in SimGrid, a rank that has called MPI_Finalize keeps nobody waiting
-    return End::process;
-#endif
-    announce_finalize();
-    return End::messages;
-  }
-  [[nodiscard]] std::int64_t shared_memory_room() const override { return posix_segment_room(); }
-  [[nodiscard]] std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) override {
-    return make_posix_segment(bytes, name);
-  }
-  [[nodiscard]] std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes) override {
-    return open_posix_segment(name, bytes);
-  }
   void push(int tag) override {
     for (std::size_t i = 0; i < backlog_.size();) {
       const int index = backlog_[i];
@@ -126,15 +105,7 @@ class MpiTransport final : public Transport {
       if (i < backlog_.size() && backlog_[i] == index) ++i;  // else it left, and another took its place
     }
   }
-  [[nodiscard]] bool has_allreduce() const override { return true; }
-  int open_lane() override {
-    MPI_Comm lane = MPI_COMM_NULL;
-    check(MPI_Comm_dup(comm_, &lane), "MPI_Comm_dup");
-    lanes_.push_back(lane);
-    return static_cast<int>(lanes_.size()) - 1;
-  }
-
-  void tell(const Notice& notice) noexcept override {
+  void notify(const Notice& notice) noexcept override {
     if (!outbox_ || !mpi_is_running()) return;
     abandoned_ = true;
     outbox_->notice = notice;
@@ -149,7 +120,7 @@ class MpiTransport final : public Transport {
     } catch (const std::bad_alloc&) {  // peers will hear no more from here
     }
   }
-  [[nodiscard]] bool hear(Notice& notice) override {
+  [[nodiscard]] bool receive_notice(Notice& notice) override {
     int there = 0;
     MPI_Status status;
     check(MPI_Iprobe(MPI_ANY_SOURCE, notice_tag_, comm_, &there, &status), "MPI_Iprobe");
@@ -175,6 +146,36 @@ class MpiTransport final : public Transport {
     std::array<MPI_Request, pieces_in_flight> requests{};
   };
 
+  [[nodiscard]] bool is_running() const override { return mpi_is_running(); }
+  [[nodiscard]] std::string why_one_thread() const override {
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    if (level >= MPI_THREAD_MULTIPLE) return {};
+    const std::string_view name = level == MPI_THREAD_SINGLE     ? "MPI_THREAD_SINGLE"
+                                  : level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED"
+                                                                 : "MPI_THREAD_SERIALIZED";
+    return fmt::format("MPI was started with {}: call MPI_Init_thread with MPI_THREAD_MULTIPLE in place of MPI_Init", name);
+  }
+  End announce_end() override {
+#ifdef SMPI_H  // in SimGrid, a rank that has called MPI_Finalize keeps nobody waiting
+    return End::process;
+#endif
+    announce_finalize();
+    return End::messages;
+  }
+  [[nodiscard]] std::int64_t room() const override { return posix_segment_room(); }
+  [[nodiscard]] std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) override {
+    return make_posix_segment(bytes, name);
+  }
+  [[nodiscard]] std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes) override {
+    return open_posix_segment(name, bytes);
+  }
+  int open_lane() override {
+    MPI_Comm lane = MPI_COMM_NULL;
+    check(MPI_Comm_dup(comm_, &lane), "MPI_Comm_dup");
+    lanes_.push_back(lane);
+    return static_cast<int>(lanes_.size()) - 1;
+  }
   void post_send(int index, const void* data) override { begin(index, const_cast<void*>(data), message_piece); }
   void post_receive(int index, void* data) override { begin(index, data, message_piece); }
   void post_allreduce(int index, void* data, DataType type, int lane) override {

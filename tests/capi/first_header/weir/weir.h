@@ -9,7 +9,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-
 #include <weir/status.h>
 
 #define WEIR_VERSION_MAJOR 0
@@ -32,26 +31,30 @@ typedef enum weir_non_finite { WEIR_NON_FINITE_ERROR = 0, WEIR_NON_FINITE_SKIP =
 /** Describes one tensor. All but name and priority must be equal on all ranks. Start from WEIR_ALLREDUCE_CONFIG_INIT. */
 typedef struct weir_allreduce_config {
   size_t struct_size;
-  int64_t count;              /**< elements; sparse algorithms take up to 2^32 - 1 */
-  int64_t k;                  /**< entries to deliver; -1: from density */
-  double density;             /**< k / count in (0, 1] */
-  int64_t threshold_period;   /**< tau' of Ok-Topk, mode reuse */
-  int64_t dense_iterations;   /**< the first iterations run dense */
-  int64_t warmup_iterations;  /**< then density falls exponentially from 25 % to its target */
-  const char* algorithm;      /**< a name from weir_algorithm_name; copied */
-  const char* name;           /**< for messages; copied */
-  int32_t type;               /**< weir_data_type */
-  int32_t threshold;          /**< weir_threshold */
-  int32_t non_finite;         /**< weir_non_finite */
-  int32_t priority;           /**< larger is more urgent */
-  int32_t error_feedback;     /**< nonzero: keep what is not delivered */
-  int32_t average;            /**< nonzero: divide by the number of ranks */
+  int64_t count;             /**< elements; sparse algorithms take up to 2^32 - 1 */
+  int64_t k;                 /**< entries to deliver; -1: from density */
+  double density;            /**< k / count in (0, 1] */
+  int64_t threshold_period;  /**< tau' of Ok-Topk, mode reuse */
+  int64_t dense_iterations;  /**< the first iterations run dense */
+  int64_t warmup_iterations; /**< then density falls exponentially from 25 % to its target */
+  const char* algorithm;     /**< a name from weir_algorithm_name; copied */
+  const char* name;          /**< for messages; copied */
+  int32_t type;              /**< weir_data_type */
+  int32_t threshold;         /**< weir_threshold */
+  int32_t non_finite;        /**< weir_non_finite */
+  int32_t priority;          /**< larger is more urgent */
+  int32_t error_feedback;    /**< nonzero: keep what is not delivered */
+  int32_t average;           /**< nonzero: divide by the number of ranks */
 } weir_allreduce_config;
 
-#define WEIR_ALLREDUCE_CONFIG_INIT \
-  { sizeof(weir_allreduce_config), 0, -1, 0.01, 32, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, WEIR_NON_FINITE_ERROR, 0, 1, 1 }
+#define WEIR_ALLREDUCE_CONFIG_INIT                                                                                   \
+  {                                                                                                                  \
+    sizeof(weir_allreduce_config), 0, -1, 0.01, 32, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, \
+        WEIR_NON_FINITE_ERROR, 0, 1, 1                                                                               \
+  }
 
-/** The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start, reset or destruction. */
+/** The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start, reset or destruction.
+ */
 typedef struct weir_sparse_result {
   size_t struct_size;
   int64_t count;
@@ -80,10 +83,6 @@ typedef struct weir_statistics {
   double seconds_exchange;
   double seconds_apply;
   double seconds_total;
-  int32_t rethresholded;
-  int32_t recut;
-  int32_t balanced;
-  int32_t skipped;
 } weir_statistics;
 
 /** Version of the library in use; any pointer may be NULL. */

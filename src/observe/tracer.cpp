@@ -1,4 +1,4 @@
-#include "async/tracer.hpp"
+#include "observe/tracer.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -87,7 +87,8 @@ Tracer::Tracer(const std::string& folder, const Identity& identity)
       json_text(identity.host), nanoseconds(start_.time_since_epoch()),
       std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count(), pid_,
       json_text(fmt::format("rank {} on {}", identity.rank, identity.host)), pid_, identity.rank);
-  for (const char* name : {"caller", "setup"}) (void)add_row(name);
+  name_row(caller_row, "caller");
+  name_row(setup_row, "setup");
   {
     const std::scoped_lock lock(living().mutex);
     [[maybe_unused]] static const int registered = std::atexit(finish_the_living);
@@ -123,35 +124,57 @@ void Tracer::set_clock_rounds(const std::vector<ClockRound>& rounds) {
   lines_.push_back(fmt::format("{{\"name\":\"weir_clock\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"rounds_ns\":[{}]}}}}", pid_, text));
 }
 
-int Tracer::add_row(std::string_view name) {
+void Tracer::name_row(int row, std::string_view name) {
+  const auto at = static_cast<std::size_t>(row);
+  if (named_.size() <= at) named_.resize(at + 1);
   const std::scoped_lock lock(mutex_);
-  const int row = static_cast<int>(rows_.size());
-  rows_.push_back(json_text(name));
-  lines_.push_back(fmt::format("{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", pid_,
-                               row, rows_.back()));
+  if (rows_.size() <= at) rows_.resize(at + 1, json_text(""));
+  std::string text = json_text(name);
+  lines_.push_back(
+      fmt::format("{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}", pid_, row, text));
+  rows_[at] = std::move(text);
+  named_[at] = true;
+}
+
+int Tracer::row_of(const RunInfo& run) noexcept {
+  const int row = run.call == 0 ? setup_row : setup_row + run.call;
+  const auto at = static_cast<std::size_t>(row);
+  if (at < named_.size() && named_[at]) return row;
+  try {
+    name_row(row, run.name);
+  } catch (const std::bad_alloc&) {  // it has another chance
+    left_out_.fetch_add(1, std::memory_order_relaxed);
+    return setup_row;
+  }
   return row;
 }
 
-void Tracer::run(int row, std::int64_t number, Time begin, Time end, bool failed) noexcept {
-  put({failed ? Kind::failed_run : Kind::run, 0, row, -1, number, begin, end});
+void Tracer::begin(const RunInfo& run) noexcept { static_cast<void>(row_of(run)); }
+void Tracer::run(const RunInfo& run, Time end) noexcept {
+  put({run.status == WEIR_OK ? Kind::run : Kind::failed_run, Level::self, row_of(run), -1, run.number, run.begun, end});
 }
-void Tracer::stage(int row, Stage stage, Time begin, Time end) noexcept {
-  put({Kind::stage, static_cast<std::uint8_t>(stage), row, -1, 0, begin, end});
-}
-void Tracer::wait(int row, Time begin, Time end) noexcept { put({Kind::wait, 0, row, -1, 0, begin, end}); }
-void Tracer::tested(int row, double seconds) noexcept {
+void Tracer::end(const RunInfo& run) noexcept {
   const Time now = std::chrono::steady_clock::now();
-  put({Kind::tested, 0, row, -1, static_cast<std::int64_t>(seconds * 1e9), now, now});
-}
-
-void Tracer::sent(Time now, const std::array<std::int64_t, level_count>& bytes) noexcept {
-  for (std::size_t level = 0; level < bytes.size(); ++level) {
-    if (bytes[level] > 0) put({Kind::sent, static_cast<std::uint8_t>(level), 0, -1, bytes[level], now, now});
+  this->run(run, now);
+  if (run.call == 0 || run.traffic == nullptr) return;
+  for (std::size_t level = 0; level < sent_.size(); ++level) {
+    sent_[level] += run.traffic->bytes_sent[level];
+    if (sent_[level] > 0) put({Kind::sent, static_cast<Level>(level), caller_row, -1, sent_[level], now, now});
   }
 }
+void Tracer::stage(const RunInfo& run, std::string_view name, Time begin, Time end) noexcept {
+  put({Kind::stage, Level::self, row_of(run), -1, 0, begin, end, name});
+}
+void Tracer::wait(const RunInfo& run, Time begin, Time end) noexcept {
+  put({Kind::wait, Level::self, row_of(run), -1, 0, begin, end});
+}
+void Tracer::tested(const RunInfo& run, double seconds) noexcept {
+  const Time now = std::chrono::steady_clock::now();
+  put({Kind::tested, Level::self, row_of(run), -1, static_cast<std::int64_t>(seconds * 1e9), now, now});
+}
 
-void Tracer::posted(int slot, bool send, int peer, Level level, std::int64_t bytes, int row) noexcept {
-  const auto at = static_cast<std::size_t>(slot);
+void Tracer::message(const RunInfo& run, const MessageInfo& message) noexcept {
+  const auto at = static_cast<std::size_t>(message.slot);
   if (at >= posted_.size()) {
     try {
       posted_.resize(std::max(2 * posted_.size(), at + 1));
@@ -161,10 +184,10 @@ void Tracer::posted(int slot, bool send, int peer, Level level, std::int64_t byt
     }
   }
   const Time now = std::chrono::steady_clock::now();
-  posted_[at] = {send ? Kind::send : Kind::receive, static_cast<std::uint8_t>(level), row, peer, bytes, now, now};
+  posted_[at] = {message.sent ? Kind::send : Kind::receive, message.level, row_of(run), message.peer, message.bytes, now, now};
 }
 
-void Tracer::done(int slot) noexcept {
+void Tracer::message_done(const RunInfo& /*run*/, int slot) noexcept {
   const auto at = static_cast<std::size_t>(slot);
   if (at >= posted_.size()) return;
   Event& message = posted_[at];
@@ -231,7 +254,7 @@ void Tracer::append(const Event& event) {
       break;
     case Kind::stage:
       fmt::format_to(out, ",\n{{\"name\":\"{}\",\"cat\":\"stage\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}}}",
-                     stage_list[event.what].name, pid_, event.row, begin, length);
+                     event.stage, pid_, event.row, begin, length);
       break;
     case Kind::wait:
       fmt::format_to(out,
@@ -254,12 +277,12 @@ void Tracer::append(const Event& event) {
           ",\n{{\"name\":\"{0} rank {1}\",\"cat\":\"message\",\"ph\":\"b\",\"id\":{2},\"pid\":{3},\"tid\":{4},\"ts\":{5},"
           "\"args\":{{\"bytes\":{6},\"peer\":{1},\"level\":\"{7}\"}}}},\n"
           "{{\"name\":\"{0} rank {1}\",\"cat\":\"message\",\"ph\":\"e\",\"id\":{2},\"pid\":{3},\"tid\":{4},\"ts\":{8}}}",
-          way, event.peer, messages_, pid_, event.row, begin, event.number, level_name(static_cast<Level>(event.what)), end);
+          way, event.peer, messages_, pid_, event.row, begin, event.number, level_name(event.level), end);
       break;
     }
     case Kind::sent:
       fmt::format_to(out, ",\n{{\"name\":\"bytes sent, {0}\",\"ph\":\"C\",\"pid\":{1},\"ts\":{2},\"args\":{{\"bytes\":{3}}}}}",
-                     level_name(static_cast<Level>(event.what)), pid_, begin, event.number);
+                     level_name(event.level), pid_, begin, event.number);
       break;
   }
 }

@@ -1,17 +1,18 @@
-#include "communicator/metrics.hpp"
+#include "observe/metrics.hpp"
 
 #include <filesystem>
 #include <iterator>
 
-#include "async/flight_recorder.hpp"
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/whole_file.hpp"
 
-namespace weir::detail {
+namespace weir {
 namespace {
 
-constexpr std::chrono::seconds writing_interval{5};
+constexpr std::chrono::seconds file_interval{5};
+constexpr int iterations_a_sample = 32;  // of the residual
 
 /// Escapes the value of a label. Bytes that are no UTF-8 are replaced.
 std::string escaped(std::string_view text) {
@@ -51,7 +52,7 @@ Metrics::Metrics(const std::string& folder, const Identity& identity, LogLevel l
       log_(log) {
   require(!std::filesystem::exists(path_), "{} is there: no other run may have the number of this one", path_);
   write_whole_file(path_, text());
-  written_ = Clock::now();
+  written_ = std::chrono::steady_clock::now();
 }
 
 Metrics::~Metrics() {
@@ -64,25 +65,51 @@ Metrics::Call& Metrics::call(std::string_view name) {
   return found != calls_.end() ? found->second : calls_.emplace(name, Call{}).first->second;
 }
 
-void Metrics::add(const Run& run, const TrafficCount& traffic, double seconds_waited) {
-  ++call(run.counted_as).runs;
-  for (std::size_t level = 0; level < level_count; ++level) {
-    sent_[level] += traffic.bytes_sent[level];
-    received_[level] += traffic.bytes_received[level];
+template <class Body>
+void Metrics::count(Body body) noexcept {
+  try {
+    body();
+  } catch (const std::bad_alloc&) {
   }
-  for (std::size_t stage = 0; stage < stage_count; ++stage) seconds_[stage] += run.seconds[stage];
-  waited_ += seconds_waited;
-  if (run.error) {
-    try {
-      std::rethrow_exception(run.error);
-    } catch (const Error& error) {
-      ++errors_[error.status()];
-    } catch (...) {
-      ++errors_[WEIR_ERR_INTERNAL];
+}
+
+void Metrics::begin(const RunInfo& run) noexcept {
+  if (run.call != 0) count([&] { static_cast<void>(call(run.object)); });
+}
+
+void Metrics::stage(const RunInfo& run, std::string_view name, Time begin, Time end) noexcept {
+  if (run.call != 0) count([&] { seconds_[name] += std::chrono::duration<double>(end - begin).count(); });
+}
+
+void Metrics::end(const RunInfo& run) noexcept {
+  if (run.call == 0) return;
+  count([&] {
+    ++call(run.object).runs;
+    if (run.status != WEIR_OK) ++errors_[run.status];
+  });
+  if (run.traffic != nullptr) {
+    for (std::size_t level = 0; level < level_count; ++level) {
+      traffic_.bytes_sent[level] += run.traffic->bytes_sent[level];
+      traffic_.bytes_received[level] += run.traffic->bytes_received[level];
     }
   }
   // After an error there may be no later time.
-  if (run.error || Clock::now() - written_ > writing_interval) write();
+  if (run.status != WEIR_OK || std::chrono::steady_clock::now() - written_ > file_interval) write();
+}
+
+void Metrics::wait(const RunInfo& /*run*/, Time begin, Time end) noexcept {
+  waited_ += std::chrono::duration<double>(end - begin).count();
+}
+void Metrics::tested(const RunInfo& /*run*/, double seconds) noexcept { waited_ += seconds; }
+
+/// The residual's norm is sampled: now and then, and some of its entries.
+void Metrics::update(const UpdateInfo& update) noexcept {
+  count([&] {
+    Call& known = call(update.name);
+    if (update.compression > 0) known.compression = update.compression;
+    if (update.iteration % iterations_a_sample != 1) return;
+    if (const double norm = update.residual_norm(); norm >= 0) known.residual_norm = norm;
+  });
 }
 
 void Metrics::write() noexcept {
@@ -93,7 +120,7 @@ void Metrics::write() noexcept {
     if (!failed_) weir::log(log_, LogLevel::warn, "metrics: {}", error.what());
     failed_ = true;
   }
-  written_ = Clock::now();
+  written_ = std::chrono::steady_clock::now();
 }
 
 std::string Metrics::text() const {
@@ -112,17 +139,15 @@ std::string Metrics::text() const {
                  "Bytes of messages, by the nearest common level of the two ranks. Not what goes through shared memory, NCCL and "
                  "the MPI library's own allreduce.");
     for (std::size_t level = 0; level < level_count; ++level) {
-      if (sent_[level] == 0 && received_[level] == 0) continue;
+      if (traffic_.bytes_sent[level] == 0 && traffic_.bytes_received[level] == 0) continue;
       const std::string_view name = level_name(static_cast<Level>(level));
-      bytes.line(fmt::format("level=\"{}\",direction=\"sent\"", name), static_cast<double>(sent_[level]));
-      bytes.line(fmt::format("level=\"{}\",direction=\"received\"", name), static_cast<double>(received_[level]));
+      bytes.line(fmt::format("level=\"{}\",direction=\"sent\"", name), static_cast<double>(traffic_.bytes_sent[level]));
+      bytes.line(fmt::format("level=\"{}\",direction=\"received\"", name), static_cast<double>(traffic_.bytes_received[level]));
     }
   }
   {
     Family seconds(all, labels_, "weir_stage_seconds_total", "counter", "Seconds in a stage of runs, stages within it included.");
-    for (std::size_t stage = 0; stage < stage_count; ++stage) {
-      if (seconds_[stage] > 0) seconds.line(fmt::format("stage=\"{}\"", stage_list[stage].name), seconds_[stage]);
-    }
+    for (const auto& [stage, spent] : seconds_) seconds.line(fmt::format("stage=\"{}\"", stage), spent);
   }
   Family(all, labels_, "weir_waited_seconds_total", "counter", "Seconds that the caller has spent in wait, test and run.")
       .line("", waited_);
@@ -147,4 +172,4 @@ std::string Metrics::text() const {
   return all;
 }
 
-}  // namespace weir::detail
+}  // namespace weir

@@ -18,10 +18,9 @@
 #include <string_view>
 #include <thread>
 #include <vector>
-#include <weir/weir.hpp>
+#include <weir/observer.hpp>
 
-#include "async/identity.hpp"
-#include "async/stage.hpp"
+#include "observe/identity.hpp"
 
 namespace weir {
 
@@ -31,37 +30,30 @@ struct ClockRound {
 };
 
 /// Belongs to one thread at a time, as its communicator.
-class Tracer {
+class Tracer final : public Observer {
  public:
-  using Time = std::chrono::steady_clock::time_point;
   static constexpr int caller_row = 0, setup_row = 1;
 
   /// Makes `folder` and the file in it. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   Tracer(const std::string& folder, const Identity& identity);
-  Tracer(const Tracer&) = delete;
-  Tracer& operator=(const Tracer&) = delete;
   /// Writes what is left.
-  ~Tracer();
+  ~Tracer() override;
   /// Writes what there is, and the file's end; later events are dropped. The end of the process does it for tracers that are kept
   /// until then, after runs that broke off.
   void finish() noexcept;
 
   /// By these, traces of several ranks are put on one clock.
   void set_clock_rounds(const std::vector<ClockRound>& rounds);
-  /// The number of a new row.
-  [[nodiscard]] int add_row(std::string_view name);
+  /// A run, or the like, that has been.
+  void run(const RunInfo& run, Time end) noexcept;
 
-  void run(int row, std::int64_t number, Time begin, Time end, bool failed) noexcept;
-  void stage(int row, Stage stage, Time begin, Time end) noexcept;
-  /// The caller has waited for a run of `row`.
-  void wait(int row, Time begin, Time end) noexcept;
-  /// The caller has spent `seconds` in test() for the run of `row` that has ended.
-  void tested(int row, double seconds) noexcept;
-  /// Bytes sent so far, by level.
-  void sent(Time now, const std::array<std::int64_t, level_count>& bytes) noexcept;
-  /// A message has been posted; `slot` is its number until it is done.
-  void posted(int slot, bool send, int peer, Level level, std::int64_t bytes, int row) noexcept;
-  void done(int slot) noexcept;
+  void begin(const RunInfo& run) noexcept override;
+  void stage(const RunInfo& run, std::string_view name, Time begin, Time end) noexcept override;
+  void message(const RunInfo& run, const MessageInfo& message) noexcept override;
+  void message_done(const RunInfo& run, int slot) noexcept override;
+  void end(const RunInfo& run) noexcept override;
+  void wait(const RunInfo& run, Time begin, Time end) noexcept override;
+  void tested(const RunInfo& run, double seconds) noexcept override;
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -69,12 +61,16 @@ class Tracer {
   enum class Kind : std::uint8_t { run, failed_run, stage, wait, tested, send, receive, sent };
   struct Event {
     Kind kind;
-    std::uint8_t what = 0;  // Stage or Level
+    Level level = Level::self;
     std::int32_t row = 0, peer = -1;
     std::int64_t number = 0;  // run, bytes or nanoseconds
     Time begin, end;
+    std::string_view stage{};
   };
 
+  /// The row of a run's plan or table call, which gets its name when it is first heard of.
+  [[nodiscard]] int row_of(const RunInfo& run) noexcept;
+  void name_row(int row, std::string_view name);
   void put(const Event& event) noexcept;
   void write_out();
   void write_pending();
@@ -92,8 +88,10 @@ class Tracer {
   std::vector<Event> ring_;
   std::atomic<std::size_t> put_{0}, taken_{0};
   std::atomic<std::int64_t> left_out_{0};
-  std::vector<Event> posted_;  // by slot
-  std::int64_t messages_ = 0;  // written
+  std::vector<Event> posted_;                     // by slot
+  std::vector<bool> named_;                       // rows
+  std::array<std::int64_t, level_count> sent_{};  // bytes
+  std::int64_t messages_ = 0;                     // written
 
   std::mutex mutex_;
   std::condition_variable wake_;

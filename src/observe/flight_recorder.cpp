@@ -1,18 +1,11 @@
-#include "async/flight_recorder.hpp"
+#include "observe/flight_recorder.hpp"
 
-#include <signal.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <map>
 
 #include "base/error.hpp"
 #include "base/json.hpp"
-#include "transport/transport.hpp"
+#include "base/log.hpp"
+#include "base/whole_file.hpp"
 
 namespace weir {
 namespace {
@@ -54,7 +47,7 @@ std::string group_of(const CallRecord& record) { return fmt::format("{}:{}", rec
 
 /// PyTorch's analyser knows NCCL's collectives only. Of an all-to-all it expects no equal counts.
 const char* pytorch_collective(const CallRecord& record) {
-  if (record.tag == setup_tag) return "nccl:all_gather";
+  if (record.call == 0) return "nccl:all_gather";
   return record.what[0] != 0 ? "nccl:all_reduce" : "nccl:all_to_all";
 }
 
@@ -107,7 +100,7 @@ JsonValue entry_of(const CallRecord& record, const WallClock& clock, double time
                      {"algorithm", record.what.data()},
                      {"type", record.element.data()},
                      {"state", record.state == CallState::failed ? "failed" : state_of(record.state)},
-                     {"stage", stage_name(record.stage)},
+                     {"stage", record.stage},
                      {"status", status_name(record.status)},
                      {"bytes_sent", record.bytes_sent},
                      {"bytes_received", record.bytes_received},
@@ -116,77 +109,109 @@ JsonValue entry_of(const CallRecord& record, const WallClock& clock, double time
   return entry;
 }
 
+void bring_up_to_date(CallRecord& record, const RunInfo& run) noexcept {
+  if (run.first_message != RunInfo::Time{}) record.state = CallState::started;
+  record.started = run.first_message;
+  record.stage = run.stage;
+  if (run.traffic != nullptr) {
+    record.bytes_sent = run.traffic->sent();
+    record.bytes_received = run.traffic->received();
+  }
+  record.awaited_rank = run.awaited_rank;
+  record.awaited_seconds = run.awaited_seconds;
+}
+
 }  // namespace
 
-std::string FlightRecorder::to_json(const Identity& identity, std::string_view why, std::string_view in_flight,
-                                    double timeout_seconds) const {
+void FlightRecorder::identify(const Identity& identity, const Settings& settings) {
+  identity_ = identity;
+  settings_ = &settings;
+}
+
+void FlightRecorder::begin(const RunInfo& run) noexcept {
+  CallRecord& record = records_[static_cast<std::size_t>(runs_ % capacity)];
+  runs_ = run.id;
+  record = {};
+  record.id = run.id;
+  run.name.copy(record.name.data(), record.name.size() - 1);
+  run.algorithm.copy(record.what.data(), record.what.size() - 1);
+  run.element_type.copy(record.element.data(), record.element.size() - 1);
+  record.tag = run.tag;
+  record.call = run.call;
+  record.number = run.number;
+  record.count = run.count;
+  record.created = run.begun;
+  record.run = &run;
+}
+
+void FlightRecorder::end(const RunInfo& run) noexcept {
+  CallRecord& record = records_[static_cast<std::size_t>((run.id - 1) % capacity)];
+  if (record.id != run.id) return;  // others have taken its place
+  bring_up_to_date(record, run);
+  record.state = run.status == WEIR_OK ? CallState::completed : CallState::failed;
+  record.status = run.status;
+  record.finished = std::chrono::steady_clock::now();
+  record.run = nullptr;
+}
+
+CallRecord FlightRecorder::at(std::int64_t index) const noexcept {
+  CallRecord record = records_[static_cast<std::size_t>((runs_ - kept() + index) % capacity)];
+  if (record.run != nullptr) bring_up_to_date(record, *record.run);
+  return record;
+}
+
+void FlightRecorder::report(std::string_view why, std::string_view in_flight) noexcept {
+  const Time now = std::chrono::steady_clock::now();
+  if (settings_ == nullptr || settings_->dump.empty() || (reported_ != Time{} && now - reported_ < std::chrono::seconds(1))) return;
+  reported_ = now;
+  try {
+    write(identity_.file(settings_->dump, "weir-dump", "json"), why, in_flight);
+  } catch (const std::exception& error) {
+    log(settings_->log, LogLevel::warn, "rank {}: no dump: {}", identity_.rank, error.what());
+  }
+}
+
+void FlightRecorder::write(const std::string& path, std::string_view why, std::string_view in_flight) const {
+  require(!path.empty(), "the path of the dump is empty: it must name a file");
+  write_whole_file(path, to_json(why, in_flight));
+}
+
+std::string FlightRecorder::to_json(std::string_view why, std::string_view in_flight) const {
   const WallClock clock;
   std::string ranks = "[0";
-  for (int rank = 1; rank < identity.ranks; ++rank) ranks += fmt::format(", {}", rank);
+  for (int rank = 1; rank < identity_.ranks; ++rank) ranks += fmt::format(", {}", rank);
   ranks += ']';
   const Version weir = version();
   JsonValue dump;
   dump.set("version", dump_version);
   dump.set("weir", {{"version", fmt::format("{}.{}.{}", weir.major, weir.minor, weir.patch)},
-                    {"run", fmt::format("{:016x}", identity.run)},
-                    {"communicator", identity.communicator},
-                    {"rank", identity.rank},
-                    {"ranks", identity.ranks},
-                    {"host", identity.host},
+                    {"run", fmt::format("{:016x}", identity_.run)},
+                    {"communicator", identity_.communicator},
+                    {"rank", identity_.rank},
+                    {"ranks", identity_.ranks},
+                    {"host", identity_.host},
                     {"unix_ns", clock.now()},
                     {"why", why},
                     {"in_flight", in_flight},
-                    {"calls", calls_}});
-  dump.set("rank", identity.rank);
+                    {"calls", runs_}});
+  dump.set("rank", identity_.rank);
   JsonValue config = JsonValue::object(), status = JsonValue::object(), entries = JsonValue::array();
   std::map<std::string, JsonValue> status_of;
   for (std::int64_t i = 0; i < kept(); ++i) {
-    const CallRecord& record = at(i);
+    const CallRecord record = at(i);
     const std::string group = group_of(record);
     config.set(group, {{"name", group}, {"desc", record.name.data()}, {"ranks", ranks}});
     JsonValue& last = status_of[group];
     last.set("last_enqueued_collective", record.number);
     if (record.state != CallState::created) last.set("last_started_collective", record.number);
     if (record.state == CallState::completed) last.set("last_completed_collective", record.number);
-    entries.push_back(entry_of(record, clock, timeout_seconds));
+    entries.push_back(entry_of(record, clock, settings_ != nullptr ? settings_->timeout_seconds : 0));
   }
   for (const auto& [group, unused] : config.view().members()) status.set(group, std::move(status_of[group]));
   dump.set("pg_config", std::move(config));
   dump.set("pg_status", std::move(status));
   dump.set("entries", std::move(entries));
   return dump.text() + '\n';
-}
-
-namespace {
-std::atomic<int> signals_counted{0};
-}
-
-void count_signal(int signal) {
-  struct sigaction action {};
-  action.sa_handler = [](int) { signals_counted.fetch_add(1, std::memory_order_relaxed); };
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(signal, &action, nullptr);
-}
-
-int signals_so_far() noexcept { return signals_counted.load(std::memory_order_relaxed); }
-
-void write_whole_file(const std::string& path, std::string_view text) {
-  std::error_code ignored;
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
-  // A device, a pipe or a link stays what it is; a file is whole at any moment.
-  const auto kind = std::filesystem::symlink_status(path, ignored).type();
-  const bool replaces = kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
-  const std::string beside = replaces ? fmt::format("{}.{}.tmp", path, ::getpid()) : path;
-  std::FILE* file = std::fopen(beside.c_str(), "w");
-  if (file == nullptr) fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path, std::strerror(errno));
-  bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  written = std::fclose(file) == 0 && written;
-  if (written && (!replaces || std::rename(beside.c_str(), path.c_str()) == 0)) return;
-  const int reason = errno;
-  if (replaces) std::remove(beside.c_str());
-  fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path, std::strerror(reason));
 }
 
 }  // namespace weir

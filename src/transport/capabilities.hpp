@@ -1,0 +1,53 @@
+// capabilities.hpp: what a transport may have besides messages.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <weir/weir.hpp>
+
+#include "base/at_end.hpp"
+#include "transport/shared_segment.hpp"
+
+namespace weir {
+
+/// Memory that the ranks of a node share.
+class SharedSegments {
+ public:
+  /// Bytes that ranks of this node can still share. 0: none.
+  [[nodiscard]] virtual std::int64_t room() const = 0;
+  /// Memory that other ranks of this node find by the name. Throws Error(WEIR_ERR_MEMORY).
+  [[nodiscard]] virtual std::unique_ptr<SharedSegment> make_segment(std::int64_t bytes, SegmentName& name) = 0;
+  [[nodiscard]] virtual std::unique_ptr<SharedSegment> open_segment(std::string_view name, std::int64_t bytes) = 0;
+
+ protected:
+  ~SharedSegments() = default;
+};
+
+/// A nonblocking allreduce of the library's own. Transport::allreduce() posts one.
+class NativeAllreduce {
+ public:
+  /// Collective, blocking: one more lane. Plans that may run at the same time need one each, since the library's own collectives
+  /// match by order of calls.
+  virtual int open_lane() = 0;
+  /// In that slot of the transport.
+  virtual void post_allreduce(int slot, void* data, DataType type, int lane) = 0;
+
+ protected:
+  ~NativeAllreduce() = default;
+};
+
+/// The life of the library that carries messages, and its threads. As it stands: one that has no end before the process's.
+class LibraryLife {
+ public:
+  virtual ~LibraryLife() = default;
+  /// Returns whether it can be called: MPI cannot after MPI_Finalize.
+  [[nodiscard]] virtual bool is_running() const { return true; }
+  /// What it lacks for a thread of Weir's beside the caller's, and how to get it; empty: nothing.
+  [[nodiscard]] virtual std::string why_one_thread() const { return {}; }
+  /// Sees to it that what is AtEnd hears before the library ends. Returns which end that is.
+  virtual End announce_end() { return End::process; }
+};
+
+}  // namespace weir

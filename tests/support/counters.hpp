@@ -1,0 +1,34 @@
+// counters.hpp: what a plan counts, by name.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <weir/weir.hpp>
+
+#include "collectives/allreduce.hpp"
+
+namespace weir::test {
+
+using Counters = std::map<std::string, std::int64_t, std::less<>>;
+
+/// Returns all counters of the algorithm that is in force.
+inline Counters counters_of(const AllreducePlan& plan) {
+  const AllreduceRow& row = find_allreduce(plan.config().algorithm);
+  Counters counters;
+  if (row.sparse()) counters.emplace(rethresholded.name, plan.counter(rethresholded.name));
+  for (const CounterInfo& info : row.counters) counters.emplace(info.name, plan.counter(info.name));
+  return counters;
+}
+
+/// Returns whether a run between the two was counted under `name`.
+inline bool counted(const Counters& before, const Counters& after, std::string_view name) {
+  const auto value = [&](const Counters& counters) {
+    const auto found = counters.find(name);
+    return found == counters.end() ? 0 : found->second;
+  };
+  return value(after) > value(before);
+}
+
+}  // namespace weir::test
