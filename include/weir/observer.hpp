@@ -80,6 +80,9 @@ class Observer {
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
 
+  /// Returns whether it wants to hear more than begin(), end() and report(). Asked once.
+  [[nodiscard]] virtual bool hears_details() const noexcept { return true; }
+
   virtual void begin(const RunInfo& /*run*/) noexcept {}
   /// A stage has ended; stages nest. `name`, such as "split_reduce", stays.
   virtual void stage(const RunInfo& /*run*/, std::string_view /*name*/, Time /*begin*/, Time /*end*/) noexcept {}

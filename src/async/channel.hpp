@@ -185,7 +185,7 @@ class Channel {
   /// `peer` -1: all ranks.
   [[nodiscard]] Request noted(Request request, bool send, int peer, Level level, std::int64_t bytes) const noexcept {
     if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
-    for (Observer* const observer : engine_->observers()) observer->message(*run_, {request.slot, send, peer, level, bytes});
+    for (Observer* const observer : engine_->detail_observers()) observer->message(*run_, {request.slot, send, peer, level, bytes});
     return request;
   }
   [[nodiscard]] int in_communicator(int member) const {

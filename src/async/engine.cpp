@@ -234,7 +234,7 @@ bool Engine::ready(Run& run) {
       if (request.slot < 0) continue;
       if (transport_.test(request)) {
         run.awaits_seconds = 0;
-        for (Observer* const observer : observers_) observer->message_done(run, request.slot);
+        for (Observer* const observer : detail_observers_) observer->message_done(run, request.slot);
         continue;
       }
       transport_.push(run.tag);

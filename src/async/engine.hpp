@@ -139,10 +139,11 @@ class Engine {
   /// What every run in flight waits for, one line each.
   [[nodiscard]] std::string dump() const;
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
-  /// They hear of every run. Each must outlive the engine, or be removed.
-  [[nodiscard]] std::span<Observer* const> observers() const noexcept { return observers_; }
-  void add_observer(Observer& observer) { observers_.push_back(&observer); }
-  void remove_observer(const Observer& observer) noexcept { std::erase(observers_, &observer); }
+  /// From now on it hears of every run. It must outlive the engine, or be removed.
+  void add_observer(Observer& observer);
+  void remove_observer(const Observer& observer) noexcept;
+  /// Those that hear of stages, messages, waits and updates, too.
+  [[nodiscard]] std::span<Observer* const> detail_observers() const noexcept { return detail_observers_; }
   /// The number of one more plan or table call.
   [[nodiscard]] int new_call() noexcept { return ++calls_; }
   [[nodiscard]] double timeout_seconds() const noexcept { return timeout_.count(); }
@@ -181,7 +182,7 @@ class Engine {
   std::exception_ptr out_of_memory_;  // made in time
   Clock::time_point last_poll_ = Clock::now(), notices_received_at_ = last_poll_;
   FramePool frames_;
-  std::vector<Observer*> observers_;
+  std::vector<Observer*> observers_, detail_observers_;  // the latter are among the former
   int calls_ = 0;
   std::int64_t begun_ = 0;  // runs
   int signals_seen_ = signals_so_far();

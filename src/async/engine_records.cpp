@@ -26,8 +26,18 @@ void StageScope::end() noexcept {
   if (run_.failed_in == Stage::none && std::uncaught_exceptions() > 0) run_.failed_in = stage_;
   run_.innermost = outer_;
   run_.stage = stage_name(outer_ != nullptr ? outer_->stage() : run_.failed_in);
-  for (Observer* const observer : engine_.observers()) observer->stage(run_, stage_name(stage_), begin_, now);
+  for (Observer* const observer : engine_.detail_observers()) observer->stage(run_, stage_name(stage_), begin_, now);
   stage_ = Stage::none;
+}
+
+void Engine::add_observer(Observer& observer) {
+  observers_.reserve(observers_.size() + 1);
+  if (observer.hears_details()) detail_observers_.push_back(&observer);
+  observers_.push_back(&observer);
+}
+void Engine::remove_observer(const Observer& observer) noexcept {
+  std::erase(observers_, &observer);
+  std::erase(detail_observers_, &observer);
 }
 
 /// Tells observers. Runs go on even if there is no memory for it.

@@ -59,7 +59,7 @@ void AsynchronousCall::wait() {
     const Clock::time_point end = Clock::now();
     seconds_waited_ += std::chrono::duration<double>(end - begin).count();
     // Calls of test() are added up: a caller that asks again and again would fill the trace.
-    for (Observer* const observer : comm->engine.observers()) observer->wait(run, begin, end);
+    for (Observer* const observer : comm->engine.detail_observers()) observer->wait(run, begin, end);
   }
   finish();
 }
@@ -81,7 +81,7 @@ bool AsynchronousCall::wait_for(double seconds) {
     if (waited < long_wait) {
       seconds_tested_ += waited;
     } else {
-      for (Observer* const observer : comm->engine.observers()) observer->wait(run, begin, end);
+      for (Observer* const observer : comm->engine.detail_observers()) observer->wait(run, begin, end);
     }
   }
   if (!run.finished) return false;
@@ -95,7 +95,7 @@ void AsynchronousCall::finish() {
   error_reported_ = true;
   completed();
   if (seconds_tested_ > 0) {
-    for (Observer* const observer : comm->engine.observers()) observer->tested(run, seconds_tested_);
+    for (Observer* const observer : comm->engine.detail_observers()) observer->tested(run, seconds_tested_);
   }
   if (run.error) std::rethrow_exception(std::exchange(run.error, nullptr));
 }

@@ -527,7 +527,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     std::int64_t bytes = 0;
     for (const FusedTensor& tensor : tensors) bytes += tensor.count * static_cast<std::int64_t>(sizeof(T));
     comm->tell_update({config.name, s.iteration, compression(bytes, s.payload_bytes_sent), [this] { return residual_norm(); }});
-    for (Observer* const observer : comm->engine.observers()) observer->tested(selecting_, s.seconds_waited);
+    for (Observer* const observer : comm->engine.detail_observers()) observer->tested(selecting_, s.seconds_waited);
   }
   [[nodiscard]] double residual_norm() const {
     double square = -1;

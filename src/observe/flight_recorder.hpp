@@ -48,6 +48,7 @@ class FlightRecorder final : public Observer {
   /// Whose runs these are, and where reports go: to a file in settings.dump, unless that is empty. The settings outlive it.
   void identify(const Identity& identity, const Settings& settings);
 
+  [[nodiscard]] bool hears_details() const noexcept override { return false; }
   void begin(const RunInfo& run) noexcept override;
   void end(const RunInfo& run) noexcept override;
   /// A file that cannot be written is a warning. One break brings others, and the first report says most: others within a second

@@ -201,7 +201,7 @@ void PlanImpl::completed() {
   statistics.bytes_received = traffic.bytes_received;
   statistics.messages_sent = traffic.messages_sent;
   statistics.messages_received = traffic.messages_received;
-  if (run.error) return;
+  if (run.error || comm->engine.detail_observers().empty()) return;
   const double ratio = compression(config.count * type_bytes(config.type), statistics.payload_bytes_sent);
   comm->tell_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
 }
