@@ -30,7 +30,8 @@ struct TrafficCount {
   [[nodiscard]] std::int64_t received() const { return kind_received[0] + kind_received[1]; }
 };
 
-/// One run of a plan, a table or another collective call. It stays at its address, and its texts stay, until end() has returned.
+/// One run of a plan, a table or another collective call. It stays at its address, and its texts stay, until end() has returned;
+/// wait() and tested() may name it after that.
 struct RunInfo {
   using Time = std::chrono::steady_clock::time_point;
 
@@ -70,8 +71,9 @@ struct UpdateInfo {
   std::function<double()> residual_norm;
 };
 
-/// Hears what a communicator does. Functions are called one at a time, by whichever thread advances the runs: the caller's, or a
-/// progress thread. They must return soon and must not call Weir.
+/// Hears what a communicator does. Functions are called one at a time, by the thread that advances the runs: the caller's, or a
+/// progress thread. They must return soon and must not call Weir. Of runs that are in flight when it is added, it hears what is
+/// left.
 class Observer {
  public:
   using Time = RunInfo::Time;

@@ -1,5 +1,7 @@
 #include "transport/transport.hpp"
 
+#include <fmt/core.h>
+
 #include <atomic>
 
 #include "base/give_way.hpp"
