@@ -21,7 +21,7 @@ class ErrorReport {
   /// `detail` is what there is to say besides: what the word has no room for becomes most_detail.
   template <class Kind>
   constexpr ErrorReport(Kind kind, int rank, std::uint64_t detail = 0) {
-    static_assert(static_cast<std::uint64_t>(Kind::last) < std::uint64_t{1} << kind_bits, "there is no room for so many kinds");
+    static_assert(static_cast<std::uint64_t>(Kind::last) < std::uint64_t{1} << kind_bits, "kind_bits are too few for these kinds");
     if (kind == Kind::none) return;
     word_ = static_cast<std::uint64_t>(kind) << (rank_bits + detail_bits) |
             (largest_rank - (static_cast<std::uint64_t>(rank) & largest_rank)) << detail_bits | std::min(detail, most_detail);

@@ -156,8 +156,7 @@ void print_algorithms() {
   for (const AllreduceRow& row : allreduce_registry()) {
     fmt::print("\n  {:<22}{}\n", row.name, row.description);
     print_parameters(row.parameters);
-    if (row.sparse()) print_counter(rethresholded);
-    for (const CounterInfo& counter : row.counters) print_counter(counter);
+    row.for_each_counter(print_counter);
   }
 }
 

@@ -201,7 +201,7 @@ struct AllreduceRow {
   std::string_view description;
   CostFunction cost = nullptr;
   std::span<const ParameterInfo> parameters{};
-  std::span<const CounterInfo> counters{};
+  std::span<const CounterInfo> counters{};            ///< besides `rethresholded`; see for_each_counter()
   void (*check)(const ExchangeSpec&) = nullptr;       ///< throws what is wrong with parameters that are within their ranges
   bool (*asks_costs)(const ExchangeSpec&) = nullptr;  ///< whether making it needs the spec's machine; null: never
   bool sharded = false;
@@ -228,6 +228,12 @@ struct AllreduceRow {
   [[nodiscard]] bool packed() const { return make_packed != nullptr; }
   [[nodiscard]] bool dense() const { return !sparse() && !packed(); }
   [[nodiscard]] bool runs_in(MemorySpace memory) const { return memory == MemorySpace::host ? host_memory : cuda_memory; }
+  /// Calls body(const CounterInfo&) for all that plans of this algorithm count.
+  template <class Body>
+  void for_each_counter(Body body) const {
+    if (sparse()) body(rethresholded);
+    for (const CounterInfo& counter : counters) body(counter);
+  }
   /// Most entries of an update of `spec`.
   [[nodiscard]] std::int64_t largest_update(const ExchangeSpec& spec) const {
     return std::min(spec.count, spec.largest_local * (delivers_all ? spec.ranks : 1));

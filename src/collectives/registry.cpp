@@ -81,9 +81,8 @@ std::vector<AlgorithmInfo> algorithms() {
   static const std::vector<std::string> counters = [] {
     std::vector<std::string> texts;
     for (const AllreduceRow& row : rows()) {
-      std::string text = row.sparse() ? std::string(rethresholded.name) : "";
-      for (const CounterInfo& counter : row.counters) text += fmt::format(",{}", counter.name);
-      texts.push_back(std::move(text));
+      std::string& text = texts.emplace_back();
+      row.for_each_counter([&](const CounterInfo& counter) { text += fmt::format("{}{}", text.empty() ? "" : ",", counter.name); });
     }
     return texts;
   }();

@@ -524,6 +524,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     s.seconds_backward = since_begin(last_ready_);
     s.seconds_total = since_begin(std::max(shared_.last_end, last_ready_));
     statistics = s;
+    if (comm->engine.detail_observers().empty()) return;
     std::int64_t bytes = 0;
     for (const FusedTensor& tensor : tensors) bytes += tensor.count * static_cast<std::int64_t>(sizeof(T));
     comm->tell_update({config.name, s.iteration, compression(bytes, s.payload_bytes_sent), [this] { return residual_norm(); }});

@@ -42,7 +42,7 @@ void book_in_node(Cost& cost, const StepCost& traffic);
 [[nodiscard]] StepCost ring_allreduce(const Setting& setting, const Group& group, double bytes);
 /// Ends with every rank holding the sum of k entries out of `range` from each: distinct(range, k, ranks) entries.
 [[nodiscard]] StepCost gather_and_merge(const Setting& setting, const Group& group, double range, double k);
-/// Returns the time that the problem's compressor takes to encode so many elements, or to decode them.
+/// Returns the time that the problem's compressor takes to encode, or to decode, that number of elements.
 [[nodiscard]] double encode_seconds(const Setting& setting, double elements);
 [[nodiscard]] double decode_seconds(const Setting& setting, double elements);
 

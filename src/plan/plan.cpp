@@ -22,20 +22,14 @@ PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<co
       config(candidates.front()),
       lease_(std::move(lease)) {
   for (const AllreduceConfig& candidate : candidates) {
-    const AllreduceRow& row = find_allreduce(candidate.algorithm);
-    if (row.sparse()) add_counter(rethresholded.name);
-    for (const CounterInfo& info : row.counters) add_counter(info.name);
+    find_allreduce(candidate.algorithm).for_each_counter([&](const CounterInfo& counter) {
+      if (find_counter(counter.name) == counters_.end()) counters_.push_back({counter.name});
+    });
   }
 }
 
-void PlanImpl::add_counter(std::string_view name) {
-  const auto is_it = [&](const Counter& counter) { return counter.name == name; };
-  if (std::none_of(counters_.begin(), counters_.end(), is_it)) counters_.push_back({name});
-}
-
-void PlanImpl::count(std::string_view name) {
-  const auto is_it = [&](const Counter& counter) { return counter.name == name; };
-  ++std::find_if(counters_.begin(), counters_.end(), is_it)->runs;
+std::vector<PlanImpl::Counter>::iterator PlanImpl::find_counter(std::string_view name) {
+  return std::find_if(counters_.begin(), counters_.end(), [&](const Counter& counter) { return counter.name == name; });
 }
 
 std::int64_t PlanImpl::counter(std::string_view name) const {
@@ -155,15 +149,17 @@ void PlanImpl::conclude(const StepOutcome& outcome) {
     statistics.selected_local = outcome.selected_local;
     statistics.selected_global = outcome.selected_global;
   }
-  if (outcome.rethresholded) count(rethresholded.name);
+  const bool tells = outcome.sparse && comm->settings.log >= LogLevel::debug;
+  std::string counted;
+  const auto count = [&](const CounterInfo& counter) {
+    ++find_counter(counter.name)->runs;
+    if (tells) counted += fmt::format(", {}", counter.name);
+  };
+  if (outcome.rethresholded) count(rethresholded);
   for (std::size_t i = 0; i < outcome.counters.size(); ++i) {
-    if ((outcome.counted >> i & 1) != 0) count(outcome.counters[i].name);
+    if ((outcome.counted >> i & 1) != 0) count(outcome.counters[i]);
   }
-  if (!outcome.sparse || comm->settings.log < LogLevel::debug) return;
-  std::string counted = outcome.rethresholded ? fmt::format(", {}", rethresholded.name) : "";
-  for (std::size_t i = 0; i < outcome.counters.size(); ++i) {
-    if ((outcome.counted >> i & 1) != 0) counted += fmt::format(", {}", outcome.counters[i].name);
-  }
+  if (!tells) return;
   log(comm->settings.log, LogLevel::debug, "rank {}: plan '{}', iteration {}: {} local, {} global entries{}{}",
       comm->topology.rank(), config.name, statistics.iteration, statistics.selected_local, statistics.selected_global, counted,
       statistics.skipped ? ", skipped" : "");

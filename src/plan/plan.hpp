@@ -110,8 +110,7 @@ class PlanImpl : public AsynchronousCall {
     std::int64_t runs = 0;
   };
 
-  void add_counter(std::string_view name);
-  void count(std::string_view name);
+  [[nodiscard]] std::vector<Counter>::iterator find_counter(std::string_view name);
   /// See UpdateInfo.
   [[nodiscard]] double residual_norm() const;
   void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);

@@ -301,7 +301,7 @@ TEST_CASE("metrics of fused tensors go by the object's name; what is no UTF-8 is
         if (comm.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
         fused.wait_all();
       },
-      {.settings = with([&](Settings& s) { s.metrics = folder.path(); })});
+      {.settings = with([&](Settings& s) { s.metrics = s.trace = folder.path(); })});
   const std::string text = folder.text_of(".rank1.prom");
   const auto value_of = [&](const std::string& metric) {
     const std::size_t line = text.find("\n" + metric + "{"), end = text.find('\n', line + 1);
@@ -312,6 +312,7 @@ TEST_CASE("metrics of fused tensors go by the object's name; what is no UTF-8 is
   REQUIRE(text.find('\xff') == std::string::npos);
   REQUIRE(text.find("a.weight") == std::string::npos);
   REQUIRE(value_of("weir_waited_seconds_total") > 0.02);
+  REQUIRE(folder.text_of(of_rank(1)).find("\"cat\":\"test\"") != std::string::npos);  // the trace has the wait
   REQUIRE(value_of("weir_compression_ratio") > 1);
   REQUIRE(value_of("weir_residual_norm") > 1);
   REQUIRE(value_of("weir_end_time_seconds") > 1.7e9);

@@ -15,10 +15,10 @@ using Counters = std::map<std::string, std::int64_t, std::less<>>;
 
 /// Returns all counters of the algorithm that is in force.
 inline Counters counters_of(const AllreducePlan& plan) {
-  const AllreduceRow& row = find_allreduce(plan.config().algorithm);
   Counters counters;
-  if (row.sparse()) counters.emplace(rethresholded.name, plan.counter(rethresholded.name));
-  for (const CounterInfo& info : row.counters) counters.emplace(info.name, plan.counter(info.name));
+  find_allreduce(plan.config().algorithm).for_each_counter([&](const CounterInfo& counter) {
+    counters.emplace(counter.name, plan.counter(counter.name));
+  });
   return counters;
 }
 
