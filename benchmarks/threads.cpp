@@ -92,13 +92,13 @@ class Rows {
 /// What one rank of a plan has, on so many threads.
 class Rank {
  public:
-  using Entries = HostMemory<float>::Entries;
+  using Entries = HostArrays<float>::Entries;
 
   Rank(std::int64_t count, std::int64_t k, const Threads& threads)
       : count_(count),
         k_(k),
         memory_({}, nullptr, count, 0, threads),
-        selector_({count, k, Threshold::exact, 1, 30}, memory_),
+        selector_({.count = count, .largest_k = k}, memory_),
         merge_(threads, 2 * k),
         threads_(threads),
         residual_(count),
@@ -140,8 +140,8 @@ class Rank {
  private:
   std::int64_t count_, k_;
   FramePool frames_;
-  HostMemory<float> memory_;
-  Selector<HostMemory<float>> selector_;
+  HostArrays<float> memory_;
+  Selector<HostArrays<float>> selector_;
   SharedMerge<float> merge_;
   Threads threads_;
   Buffer<float> residual_, result_;
@@ -188,7 +188,7 @@ void run(Options options) {
   if (options.threads == 0) options.threads = std::max(1, locate().cores.count());
   const std::int64_t k = std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
   const Gradients gradients = make_gradients(options.count, 0, 4), others = make_gradients(options.count, 1, 1);
-  HostMemory<float> memory({}, nullptr, options.count, 0);
+  HostArrays<float> memory({}, nullptr, options.count, 0);
   const Key<float> floor = kernels::host::kth_key(others[0].data(), options.count, k).key;
   Rank::Entries other(k);
   memory.select(others[0].data(), options.count, floor, other, k);

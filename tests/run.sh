@@ -128,9 +128,10 @@ labels_of() {
   case $1 in
     src/collectives/allreduce_*.cpp | src/collectives/oktopk_schedules.cpp) echo checkpoint collectives contract failures fusion sanitized ;;
     src/collectives/oktopk*) echo checkpoint collectives contract cuda failures fusion sanitized ;;
-    src/compress/*.cpp) echo collectives compress sanitized ;;
+    src/compress/*.cpp | catalogue/compressors/*.cpp) echo collectives compress sanitized ;;
     src/embedding/*) echo contract embedding failures optim sanitized ;;
-    src/fusion/*) echo checkpoint failures fusion ;;
+    src/fusion/* | catalogue/fusion/*) echo checkpoint failures fusion ;;
+    catalogue/algorithms/*) echo checkpoint collectives contract failures fusion sanitized ;;
     src/optim/* | src/schedule/*) echo checkpoint failures optim ;;
     src/checkpoint/*) echo checkpoint optim ;;
     src/datacache/*) echo datacache ;;

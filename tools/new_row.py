@@ -22,7 +22,7 @@ def check_name(name, known, what):
 
 
 def names_in(list_file):
-    return re.findall(r"^WEIR_\w+\((\w+)\)", list_file.read_text(), re.M)
+    return re.findall(r"^(?:WEIR_IN_CATALOGUE\()?WEIR_(?:ALGORITHM|COMPRESSOR)\((\w+)\)", list_file.read_text(), re.M)
 
 
 def camel(name):

@@ -44,27 +44,27 @@ module weir_c
     c_optimizer_explanation, c_optimizer_memory_bytes, c_optimizer_state_bytes, c_optimizer_save_state, c_optimizer_restore_state, &
     c_optimizer_reset, c_sparse_adam_create, c_sparse_adam_destroy, c_sparse_adam_step, c_sparse_adam_step_part, &
     c_sparse_adam_steps, c_sparse_adam_get_config, c_sparse_adam_memory_bytes, c_sparse_adam_state_bytes, &
-    c_sparse_adam_save_state, c_sparse_adam_restore_state, c_sparse_adam_reset, to_c, from_c
+    c_sparse_adam_save_state, c_sparse_adam_restore_state, c_sparse_adam_reset, allreduce_config_texts, embedding_config_texts, &
+    checkpoint_config_texts, fused_tensor_texts, fusion_config_texts, operator_config_texts, optimized_layer_texts, &
+    optimizer_config_texts, sparse_adam_config_texts, sample_cache_config_texts, to_c, from_c
 
   type, bind(C) :: c_allreduce_config
     integer(c_size_t) :: struct_size = 0
     integer(c_int64_t) :: count = 0
     integer(c_int64_t) :: k = 0
     real(c_double) :: density = 0
-    integer(c_int64_t) :: threshold_period = 0
+    type(c_ptr) :: threshold = c_null_ptr
     integer(c_int64_t) :: dense_iterations = 0
     integer(c_int64_t) :: warmup_iterations = 0
     type(c_ptr) :: algorithm = c_null_ptr
     type(c_ptr) :: name = c_null_ptr
     integer(c_int32_t) :: type = 0
-    integer(c_int32_t) :: threshold = 0
     integer(c_int32_t) :: non_finite = 0
     integer(c_int32_t) :: priority = 0
     integer(c_int32_t) :: error_feedback = 0
     integer(c_int32_t) :: average = 0
     integer(c_int32_t) :: wire_format = 0
     integer(c_int32_t) :: wire_values = 0
-    integer(c_int32_t) :: samplings = 0
     integer(c_int32_t) :: memory = 0
     integer(c_int32_t) :: seed = 0
     integer(c_int32_t) :: threads = 0
@@ -74,6 +74,7 @@ module weir_c
     real(c_double) :: feedback_decay = 0
     real(c_double) :: feedback_gain = 0
     type(c_ptr) :: algorithm_parameters = c_null_ptr
+    type(c_ptr) :: threshold_parameters = c_null_ptr
   end type
 
   type, bind(C) :: c_statistics
@@ -226,20 +227,19 @@ module weir_c
     integer(c_size_t) :: struct_size = 0
     real(c_double) :: density = 0
     integer(c_int64_t) :: buffer_bytes = 0
-    integer(c_int64_t) :: threshold_period = 0
+    type(c_ptr) :: threshold = c_null_ptr
     type(c_ptr) :: algorithm = c_null_ptr
     type(c_ptr) :: algorithm_parameters = c_null_ptr
     type(c_ptr) :: name = c_null_ptr
     integer(c_int32_t) :: scheme = 0
     integer(c_int32_t) :: type = 0
-    integer(c_int32_t) :: threshold = 0
-    integer(c_int32_t) :: samplings = 0
     integer(c_int32_t) :: wire_format = 0
     integer(c_int32_t) :: wire_values = 0
     integer(c_int32_t) :: non_finite = 0
     integer(c_int32_t) :: error_feedback = 0
     integer(c_int32_t) :: average = 0
     integer(c_int32_t) :: priority = 0
+    type(c_ptr) :: threshold_parameters = c_null_ptr
   end type
 
   type, bind(C) :: c_fusion_statistics
@@ -401,6 +401,18 @@ module weir_c
     integer(c_int64_t) :: count = 0
     type(c_ptr) :: values = c_null_ptr
   end type
+
+  ! How many texts to_c() wants.
+  integer, parameter :: allreduce_config_texts = 7
+  integer, parameter :: embedding_config_texts = 2
+  integer, parameter :: checkpoint_config_texts = 3
+  integer, parameter :: fused_tensor_texts = 1
+  integer, parameter :: fusion_config_texts = 5
+  integer, parameter :: operator_config_texts = 1
+  integer, parameter :: optimized_layer_texts = 1
+  integer, parameter :: optimizer_config_texts = 1
+  integer, parameter :: sparse_adam_config_texts = 1
+  integer, parameter :: sample_cache_config_texts = 2
 
   interface
     subroutine c_version(major, minor, patch) bind(C, name='weir_version')
@@ -1636,7 +1648,7 @@ module weir_c
 
 contains
 
-  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 5, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of allreduce_config_texts, must live as long as `c` is in use.
   subroutine allreduce_config_to_c(from, c, texts)
     type(weir_allreduce_config), intent(in) :: from
     type(c_allreduce_config), intent(out) :: c
@@ -1658,20 +1670,19 @@ contains
     c%feedback_decay = from%feedback_decay
     c%feedback_gain = from%feedback_gain
     c%average = merge(1, 0, from%average)
-    c%threshold = from%threshold
-    c%samplings = from%samplings
+    c%threshold = c_text(from%threshold, texts(:, 5))
+    c%threshold_parameters = c_text(from%threshold_parameters, texts(:, 6))
     c%wire_format = from%wire_format
     c%wire_values = from%wire_values
-    c%threshold_period = from%threshold_period
     c%threads = from%threads
     c%non_finite = from%non_finite
     c%dense_iterations = from%dense_iterations
     c%warmup_iterations = from%warmup_iterations
     c%priority = from%priority
-    c%name = c_text(from%name, texts(:, 5))
+    c%name = c_text(from%name, texts(:, 7))
   end subroutine
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of embedding_config_texts, must live as long as `c` is in use.
   subroutine embedding_config_to_c(from, c, texts)
     type(weir_embedding_config), intent(in) :: from
     type(c_embedding_config), intent(out) :: c
@@ -1698,7 +1709,7 @@ contains
     c%name = c_text(from%name, texts(:, 2))
   end subroutine
 
-  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 3, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of checkpoint_config_texts, must live as long as `c` is in use.
   subroutine checkpoint_config_to_c(from, c, texts)
     type(weir_checkpoint_config), intent(in) :: from
     type(c_checkpoint_config), intent(out) :: c
@@ -1713,7 +1724,7 @@ contains
     c%name = c_text(from%name, texts(:, 3))
   end subroutine
 
-  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of fused_tensor_texts, must live as long as `c` is in use.
   subroutine fused_tensor_to_c(from, c, texts)
     type(weir_fused_tensor), intent(in) :: from
     type(c_fused_tensor), intent(out) :: c
@@ -1728,7 +1739,7 @@ contains
     c%optional = merge(1, 0, from%optional)
   end subroutine
 
-  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 3, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of fusion_config_texts, must live as long as `c` is in use.
   subroutine fusion_config_to_c(from, c, texts)
     type(weir_fusion_config), intent(in) :: from
     type(c_fusion_config), intent(out) :: c
@@ -1741,16 +1752,15 @@ contains
     c%density = from%density
     c%algorithm = c_text(from%algorithm, texts(:, 1))
     c%algorithm_parameters = c_text(from%algorithm_parameters, texts(:, 2))
-    c%threshold = from%threshold
-    c%samplings = from%samplings
+    c%threshold = c_text(from%threshold, texts(:, 3))
+    c%threshold_parameters = c_text(from%threshold_parameters, texts(:, 4))
     c%error_feedback = from%error_feedback
     c%average = merge(1, 0, from%average)
     c%wire_format = from%wire_format
     c%wire_values = from%wire_values
-    c%threshold_period = from%threshold_period
     c%non_finite = from%non_finite
     c%priority = from%priority
-    c%name = c_text(from%name, texts(:, 3))
+    c%name = c_text(from%name, texts(:, 5))
   end subroutine
 
   subroutine operator_part_to_c(from, c)
@@ -1762,7 +1772,7 @@ contains
     c%result_bytes = from%result_bytes
   end subroutine
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of operator_config_texts, must live as long as `c` is in use.
   subroutine operator_config_to_c(from, c, texts)
     type(weir_operator_config), intent(in) :: from
     type(c_operator_config), intent(out) :: c
@@ -1775,7 +1785,7 @@ contains
     c%name = c_text(from%name, texts(:, 1))
   end subroutine
 
-  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of optimized_layer_texts, must live as long as `c` is in use.
   subroutine optimized_layer_to_c(from, c, texts)
     type(weir_optimized_layer), intent(in) :: from
     type(c_optimized_layer), intent(out) :: c
@@ -1787,7 +1797,7 @@ contains
     c%excluded = merge(1, 0, from%excluded)
   end subroutine
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of optimizer_config_texts, must live as long as `c` is in use.
   subroutine optimizer_config_to_c(from, c, texts)
     type(weir_optimizer_config), intent(in) :: from
     type(c_optimizer_config), intent(out) :: c
@@ -1810,7 +1820,7 @@ contains
     c%name = c_text(from%name, texts(:, 1))
   end subroutine
 
-  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of 1, must live as long as `c` is in use.
+  !> `texts`, WEIR_TEXT_LENGTH + 1 characters for each of sparse_adam_config_texts, must live as long as `c` is in use.
   subroutine sparse_adam_config_to_c(from, c, texts)
     type(weir_sparse_adam_config), intent(in) :: from
     type(c_sparse_adam_config), intent(out) :: c
@@ -1825,7 +1835,7 @@ contains
     c%name = c_text(from%name, texts(:, 1))
   end subroutine
 
-  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of 2, must live as long as `c` is in use.
+  !> `texts`, WEIR_LONG_TEXT_LENGTH + 1 characters for each of sample_cache_config_texts, must live as long as `c` is in use.
   subroutine sample_cache_config_to_c(from, c, texts)
     type(weir_sample_cache_config), intent(in) :: from
     type(c_sample_cache_config), intent(out) :: c
@@ -1876,11 +1886,10 @@ contains
     to%feedback_decay = c%feedback_decay
     to%feedback_gain = c%feedback_gain
     to%average = c%average /= 0
-    to%threshold = c%threshold
-    to%samplings = c%samplings
+    to%threshold = text_of(c%threshold)
+    to%threshold_parameters = text_of(c%threshold_parameters)
     to%wire_format = c%wire_format
     to%wire_values = c%wire_values
-    to%threshold_period = c%threshold_period
     to%threads = c%threads
     to%non_finite = c%non_finite
     to%dense_iterations = c%dense_iterations
@@ -2064,13 +2073,12 @@ contains
     to%density = c%density
     to%algorithm = text_of(c%algorithm)
     to%algorithm_parameters = text_of(c%algorithm_parameters)
-    to%threshold = c%threshold
-    to%samplings = c%samplings
+    to%threshold = text_of(c%threshold)
+    to%threshold_parameters = text_of(c%threshold_parameters)
     to%error_feedback = c%error_feedback
     to%average = c%average /= 0
     to%wire_format = c%wire_format
     to%wire_values = c%wire_values
-    to%threshold_period = c%threshold_period
     to%non_finite = c%non_finite
     to%priority = c%priority
     to%name = text_of(c%name)

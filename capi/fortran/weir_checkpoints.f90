@@ -101,7 +101,7 @@ contains
     type(weir_checkpoint_config), intent(in) :: config
     integer, intent(out), optional :: ierr
     type(c_checkpoint_config) :: c
-    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, 3)
+    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, checkpoint_config_texts)
     integer(c_int) :: status
 
     call finalise(self)

@@ -108,7 +108,7 @@ contains
     integer, intent(out), optional :: ierr
     type(c_fusion_config) :: c
     type(c_fused_tensor), allocatable, target :: all(:)
-    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, 3)
+    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, fusion_config_texts)
     character(kind=c_char), allocatable, target :: names(:, :)
     integer(c_int) :: status
     integer :: i

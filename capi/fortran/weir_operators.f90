@@ -96,7 +96,7 @@ contains
     integer, intent(out), optional :: ierr
     type(c_operator_config) :: c
     type(c_operator_part), allocatable, target :: all(:)
-    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 1)
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, operator_config_texts)
     integer(c_int) :: status
     integer :: i
 

@@ -81,7 +81,7 @@ contains
     integer, intent(out), optional :: ierr
     type(c_optimizer_config) :: c
     type(c_optimized_layer), allocatable, target :: all(:)
-    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 1)
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, optimizer_config_texts)
     character(kind=c_char), allocatable, target :: names(:, :)
     integer(c_int) :: status
     integer :: i

@@ -122,7 +122,7 @@ contains
     type(weir_allreduce_config), intent(in) :: config
     integer, intent(out), optional :: ierr
     type(c_allreduce_config) :: c
-    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, 5)
+    character(kind=c_char), target :: texts(WEIR_LONG_TEXT_LENGTH + 1, allreduce_config_texts)
     integer(c_int) :: status
 
     call finalise(self)

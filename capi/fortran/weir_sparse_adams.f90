@@ -67,7 +67,7 @@ contains
     type(weir_sparse_adam_config), intent(in) :: config
     integer, intent(out), optional :: ierr
     type(c_sparse_adam_config) :: c
-    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 1)
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, sparse_adam_config_texts)
     integer(c_int) :: status
 
     call finalise(self)

@@ -90,7 +90,7 @@ contains
     type(weir_embedding_config), intent(in) :: config
     integer, intent(out), optional :: ierr
     type(c_embedding_config) :: c
-    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, 2)
+    character(kind=c_char), target :: texts(WEIR_TEXT_LENGTH + 1, embedding_config_texts)
     integer(c_int) :: status
 
     call finalise(self)

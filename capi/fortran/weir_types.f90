@@ -35,28 +35,6 @@ module weir_types
   integer, parameter :: WEIR_MEMORY_HOST = 0
   integer, parameter :: WEIR_MEMORY_CUDA = 1
 
-  !> How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps a
-  !> few more or fewer. What a rank does not select stays in its residual.
-  !>
-  !> The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
-  !> `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
-  !> entries, they may deliver fewer, so that the volume bound holds.
-
-  !> exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
-  integer, parameter :: WEIR_THRESHOLD_EXACT = 0
-  !> Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
-  integer, parameter :: WEIR_THRESHOLD_REUSE = 1
-  !> CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
-  integer, parameter :: WEIR_THRESHOLD_MSTOPK = 2
-  !> DGC: the threshold of a small sample, and a second, exact selection among too many candidates
-  integer, parameter :: WEIR_THRESHOLD_SAMPLED = 3
-  !> Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
-  integer, parameter :: WEIR_THRESHOLD_GAUSSIAN = 4
-  integer, parameter :: WEIR_THRESHOLD_SIDCO = 5 !< SIDCo: exponential fits to what exceeds the last threshold, in stages
-  !> RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries reach; the
-  !> paper stops at 2 k
-  integer, parameter :: WEIR_THRESHOLD_REDSYNC = 6
-
   !> How indices of sparse vectors travel.
 
   integer, parameter :: WEIR_WIRE_FORMAT_COMPACT = 0 !< the smallest of COO, Elias-Fano, bitmap and dense, per message
@@ -250,17 +228,19 @@ module weir_types
     !> compressed
     real(real64) :: feedback_gain = 1.0_real64
     logical :: average = .true. !< divide the delivered sum by the number of ranks
-    !> WEIR_THRESHOLD_EXACT, ...: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore
-    !> it
-    integer :: threshold = WEIR_THRESHOLD_EXACT
-    integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+    !> how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or "reuse"; the
+    !> thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select exactly k
+    !> entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual
+    character(len=WEIR_TEXT_LENGTH) :: threshold = 'exact'
+    !> parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those not named have their
+    !> defaults
+    character(len=WEIR_LONG_TEXT_LENGTH) :: threshold_parameters = ''
     !> WEIR_WIRE_FORMAT_COMPACT, ...: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and
     !> compact, Weir may also choose coo
     integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT
     !> WEIR_WIRE_VALUES_NATIVE, ...: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take
     !> gradients of float64. With `algorithm = auto`, Weir may also choose native
     integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
-    integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     !> threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on
     !> it. 0: WEIR_THREADS, else the cores that this rank has for itself
     integer :: threads = 0
@@ -446,14 +426,13 @@ module weir_types
     !> all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be cheaper
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'auto'
     character(len=WEIR_LONG_TEXT_LENGTH) :: algorithm_parameters = '' !< parameters of the algorithm, as in AllreduceConfig
-    integer :: threshold = WEIR_THRESHOLD_EXACT !< WEIR_THRESHOLD_EXACT, ...: how entries are selected
-    integer :: samplings = 30 !< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+    character(len=WEIR_TEXT_LENGTH) :: threshold = 'exact' !< how entries are selected, as in AllreduceConfig
+    character(len=WEIR_LONG_TEXT_LENGTH) :: threshold_parameters = '' !< parameters of the threshold, as in AllreduceConfig
     integer :: error_feedback = WEIR_FEEDBACK_AUTOMATIC !< WEIR_FEEDBACK_NONE, ...: residual or none; automatic is residual
     logical :: average = .true. !< divide the delivered sum by the number of ranks
     integer :: wire_format = WEIR_WIRE_FORMAT_COMPACT !< WEIR_WIRE_FORMAT_COMPACT, ...: how indices travel
     !> WEIR_WIRE_VALUES_NATIVE, ...: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
     integer :: wire_values = WEIR_WIRE_VALUES_NATIVE
-    integer(int64) :: threshold_period = 32_int64 !< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     !> WEIR_NON_FINITE_ERROR, ...: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
     integer :: non_finite = WEIR_NON_FINITE_ERROR
     !> of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ

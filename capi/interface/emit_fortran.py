@@ -172,10 +172,14 @@ def struct_lines(interface, struct):
     return out + ["  end type", ""]
 
 
+def texts_of(struct):
+    return [field for field in struct.fields if field.type == "text"]
+
+
 def to_c_lines(struct):
-    texts = [field for field in struct.fields if field.type == "text"]
+    texts = texts_of(struct)
     length = f"WEIR_{'LONG_' if any(field.long for field in texts) else ''}TEXT_LENGTH"
-    out = [f"  !> `texts`, {length} + 1 characters for each of {len(texts)}, must live as long as `c` is in use."] if texts else []
+    out = [f"  !> `texts`, {length} + 1 characters for each of {short(struct.c_name)}_texts, must live as long as `c` is in use."] if texts else []
     out += [f"  subroutine {short(struct.c_name)}_to_c(from, c{', texts' if texts else ''})",
             f"    type({struct.c_name}), intent(in) :: from",
             f"    type(c_{short(struct.c_name)}), intent(out) :: c",
@@ -212,6 +216,9 @@ def c_f90(interface):
     body = []
     for struct in interface.structs:
         body += struct_lines(interface, struct)
+    counted = [struct for struct in interface.structs if struct.is_config and not struct.is_array and texts_of(struct)]
+    body.append("  ! How many texts to_c() wants.")
+    body += [f"  integer, parameter :: {short(struct.c_name)}_texts = {len(texts_of(struct))}" for struct in counted] + [""]
     body.append("  interface")
     for function in functions:
         body += function_lines(interface, function)
@@ -228,6 +235,7 @@ def c_f90(interface):
         body += from_c_lines(struct)
 
     own = [f"c_{short(item.c_name)}" for item in interface.structs] + [f"c_{short(item.name)}" for item in functions]
+    own += [f"{short(struct.c_name)}_texts" for struct in counted]
     return ["! weir_c.f90: the C interface as Fortran sees it, and its structs to those of weir_types and back. Not for users.",
             "! Made by capi/interface/generate.py from interface.toml and the headers in include/weir: change those.",
             "module weir_c",

@@ -40,7 +40,7 @@ class Enum:
         return "weir_" + snake(self.name)
 
     def constant(self, value):
-        """WEIR_THRESHOLD_EXACT"""
+        """WEIR_SCHEME_AHEAD"""
         prefix = snake(self.name) if self.prefix is None else self.prefix
         return "_".join(["WEIR", *([prefix.upper()] if prefix else []), value.upper()])
 

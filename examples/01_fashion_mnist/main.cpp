@@ -28,7 +28,6 @@ struct CommandLine {
 };
 
 void define_options(CLI::App& app, CommandLine& line) {
-  const std::map<std::string, weir::Threshold> thresholds = {{"exact", weir::Threshold::exact}, {"reuse", weir::Threshold::reuse}};
   const std::map<std::string, weir::Feedback> feedbacks = {{"automatic", weir::Feedback::automatic},
                                                            {"none", weir::Feedback::none},
                                                            {"residual", weir::Feedback::residual},
@@ -55,7 +54,7 @@ void define_options(CLI::App& app, CommandLine& line) {
       ->check(CLI::Range(1e-9, 1.0))
       ->capture_default_str();
   app.add_option("--threshold", training.threshold, "top-k thresholds: exact (default), or reuse them for some steps")
-      ->transform(CLI::CheckedTransformer(thresholds).description("exact|reuse"));
+      ->check(CLI::IsMember({"exact", "reuse"}));
   app.add_option("--density-warmup", training.density_warmup_epochs, "epochs in which the density falls from 25 % to its target")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();

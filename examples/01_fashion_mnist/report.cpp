@@ -65,7 +65,7 @@ nlohmann::ordered_json to_json(const Options& options, const TrainingResult& res
   if (result.sparse) {
     json["density"] = options.density;
     json["density_warmup_epochs"] = options.density_warmup_epochs;
-    json["threshold"] = options.threshold == weir::Threshold::reuse ? "reuse" : "exact";
+    json["threshold"] = options.threshold;
   }
   if (!options.compressor.empty()) {
     json["compressor_parameters"] = options.compressor_parameters;

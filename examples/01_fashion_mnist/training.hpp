@@ -31,7 +31,7 @@ struct Options {
   double feedback_decay = 1;
   Optimizer optimizer = Optimizer::automatic;
   double density = 0.01;
-  weir::Threshold threshold = weir::Threshold::exact;
+  std::string threshold = "exact";
   double density_warmup_epochs = 0;  ///< sparse: the density falls from 25 % to its target during these
   int epochs = 8;
   int batch = 128;  ///< images per rank and step

@@ -21,27 +21,6 @@ typedef enum weir_memory_space {
   WEIR_MEMORY_CUDA = 1
 } weir_memory_space;
 
-/** How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps
- *  a few more or fewer. What a rank does not select stays in its residual.
- *
- *  The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
- *  `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
- *  entries, they may deliver fewer, so that the volume bound holds. */
-typedef enum weir_threshold {
-  WEIR_THRESHOLD_EXACT = 0, /**< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index */
-  /** Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k] */
-  WEIR_THRESHOLD_REUSE = 1,
-  /** CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries */
-  WEIR_THRESHOLD_MSTOPK = 2,
-  WEIR_THRESHOLD_SAMPLED = 3, /**< DGC: the threshold of a small sample, and a second, exact selection among too many candidates */
-  /** Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count */
-  WEIR_THRESHOLD_GAUSSIAN = 4,
-  WEIR_THRESHOLD_SIDCO = 5, /**< SIDCo: exponential fits to what exceeds the last threshold, in stages */
-  /** RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries reach;
-   *  the paper stops at 2 k */
-  WEIR_THRESHOLD_REDSYNC = 6
-} weir_threshold;
-
 /** How indices of sparse vectors travel. */
 typedef enum weir_wire_format {
   WEIR_WIRE_FORMAT_COMPACT = 0, /**< the smallest of COO, Elias-Fano, bitmap and dense, per message */
@@ -211,17 +190,18 @@ typedef struct weir_allreduce_config {
   /** k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others ignore
    *  it */
   double density;
-  int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
+  /** how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or "reuse";
+   *  the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select exactly k
+   *  entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual; copied */
+  const char* threshold;
   int64_t dense_iterations; /**< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48 */
   /** after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48 */
   int64_t warmup_iterations;
   /** a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
    *  "auto_sparse": the cheapest sparse one; copied */
   const char* algorithm;
-  const char* name; /**< for messages and dumps; copied */
-  int32_t type;     /**< weir_data_type: of the gradient's elements */
-  /** weir_threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it */
-  int32_t threshold;
+  const char* name;   /**< for messages and dumps; copied */
+  int32_t type;       /**< weir_data_type: of the gradient's elements */
   int32_t non_finite; /**< weir_non_finite: what NaN and infinity do */
   int32_t priority;   /**< larger is more urgent; may differ between ranks */
   /** weir_feedback: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and
@@ -234,7 +214,6 @@ typedef struct weir_allreduce_config {
   /** weir_wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients
    *  of float64. With `algorithm = auto`, Weir may also choose native */
   int32_t wire_values;
-  int32_t samplings; /**< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync */
   /** weir_memory_space: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse
    *  algorithm runs there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL
    *  (without it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be
@@ -261,13 +240,16 @@ typedef struct weir_allreduce_config {
   /** parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults; `weir info
    *  --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has; copied */
   const char* algorithm_parameters;
+  /** parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those not named have their
+   *  defaults; copied */
+  const char* threshold_parameters;
 } weir_allreduce_config;
 
 #define WEIR_ALLREDUCE_CONFIG_INIT                                                                                                 \
   {                                                                                                                                \
-    sizeof(weir_allreduce_config), 0, -1, 0.01, 32, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT,               \
-    WEIR_NON_FINITE_ERROR, 0, WEIR_FEEDBACK_AUTOMATIC, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, 30,                   \
-    WEIR_MEMORY_HOST, 1, 0, 0, "", "", 1.0, 1.0, ""                                                                                \
+    sizeof(weir_allreduce_config), 0, -1, 0.01, "exact", 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_NON_FINITE_ERROR, 0,      \
+    WEIR_FEEDBACK_AUTOMATIC, 1, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, WEIR_MEMORY_HOST, 1, 0, 0, "", "", 1.0, 1.0,    \
+    "", ""                                                                                                                         \
   }
 
 /** What one run of a plan did on this rank; times in seconds. Set struct_size to its size before a call fills it. */
@@ -471,7 +453,7 @@ typedef struct weir_fusion_config {
    *  `ahead_tapered` as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it,
    *  and the former takes no larger ones; the others ignore it */
   int64_t buffer_bytes;
-  int64_t threshold_period; /**< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48 */
+  const char* threshold; /**< how entries are selected, as in AllreduceConfig; copied */
   /** a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run flat.
    *  gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
    *  deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be
@@ -481,8 +463,6 @@ typedef struct weir_fusion_config {
   const char* name;                 /**< for messages and dumps; copied */
   int32_t scheme;                   /**< weir_fusion_scheme: which tensors travel together, and what is sparsified */
   int32_t type;                     /**< weir_data_type: of the gradients' elements: float32 or float64, in host memory */
-  int32_t threshold;                /**< weir_threshold: how entries are selected */
-  int32_t samplings;                /**< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync */
   int32_t wire_format;              /**< weir_wire_format: how indices travel */
   /** weir_wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are */
   int32_t wire_values;
@@ -492,13 +472,13 @@ typedef struct weir_fusion_config {
   /** of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
    *  between ranks */
   int32_t priority;
+  const char* threshold_parameters; /**< parameters of the threshold, as in AllreduceConfig; copied */
 } weir_fusion_config;
 
 #define WEIR_FUSION_CONFIG_INIT                                                                                                    \
   {                                                                                                                                \
-    sizeof(weir_fusion_config), 0.01, 26214400, 32, "auto", "", "fused", WEIR_FUSION_AHEAD_TAPERED, WEIR_FLOAT32,                  \
-    WEIR_THRESHOLD_EXACT, 30, WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, WEIR_NON_FINITE_ERROR, WEIR_FEEDBACK_AUTOMATIC,   \
-    1, 0                                                                                                                           \
+    sizeof(weir_fusion_config), 0.01, 26214400, "exact", "auto", "", "fused", WEIR_FUSION_AHEAD_TAPERED, WEIR_FLOAT32,             \
+    WEIR_WIRE_FORMAT_COMPACT, WEIR_WIRE_VALUES_NATIVE, WEIR_NON_FINITE_ERROR, WEIR_FEEDBACK_AUTOMATIC, 1, 0, ""                    \
   }
 
 /** What one iteration of a FusedAllreduce did on this rank, up to wait_all(); times in seconds. Set struct_size to its size

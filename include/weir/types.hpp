@@ -17,25 +17,6 @@ enum class DataType : std::int32_t { float32 = 0, float64 = 1, float16 = 2, bflo
 /// Where gradient, residual and update are.
 enum class MemorySpace : std::int32_t { host = 0, cuda = 1 };
 
-/// How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps a
-/// few more or fewer. What a rank does not select stays in its residual.
-///
-/// The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
-/// `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
-/// entries, they may deliver fewer, so that the volume bound holds.
-enum class Threshold : std::int32_t {
-  exact = 0,  ///< exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
-  /// Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
-  reuse = 1,
-  mstopk = 2,    ///< CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
-  sampled = 3,   ///< DGC: the threshold of a small sample, and a second, exact selection among too many candidates
-  gaussian = 4,  ///< Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
-  sidco = 5,     ///< SIDCo: exponential fits to what exceeds the last threshold, in stages
-  /// RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries reach; the
-  /// paper stops at 2 k
-  redsync = 6
-};
-
 /// How indices of sparse vectors travel.
 enum class WireFormat : std::int32_t {
   compact = 0,  ///< the smallest of COO, Elias-Fano, bitmap and dense, per message
@@ -224,15 +205,18 @@ struct AllreduceConfig {
   /// compressed
   double feedback_gain = 1.0;
   bool average = true;  ///< divide the delivered sum by the number of ranks
-  /// how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
-  Threshold threshold = Threshold::exact;
-  int samplings = 30;  ///< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+  /// how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or "reuse"; the
+  /// thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select exactly k
+  /// entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual
+  std::string threshold = "exact";
+  /// parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those not named have their
+  /// defaults
+  std::string threshold_parameters = "";
   /// how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also choose coo
   WireFormat wire_format = WireFormat::compact;
   /// how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of float64. With
   /// `algorithm = auto`, Weir may also choose native
   WireValues wire_values = WireValues::native;
-  std::int64_t threshold_period = 32;  ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
   /// threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend on it.
   /// 0: WEIR_THREADS, else the cores that this rank has for itself
   int threads = 0;
@@ -415,14 +399,13 @@ struct FusionConfig {
   /// that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be cheaper
   std::string algorithm = "auto";
   std::string algorithm_parameters = "";          ///< parameters of the algorithm, as in AllreduceConfig
-  Threshold threshold = Threshold::exact;         ///< how entries are selected
-  int samplings = 30;                             ///< N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+  std::string threshold = "exact";                ///< how entries are selected, as in AllreduceConfig
+  std::string threshold_parameters = "";          ///< parameters of the threshold, as in AllreduceConfig
   Feedback error_feedback = Feedback::automatic;  ///< residual or none; automatic is residual
   bool average = true;                            ///< divide the delivered sum by the number of ranks
   WireFormat wire_format = WireFormat::compact;   ///< how indices travel
   /// how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
   WireValues wire_values = WireValues::native;
-  std::int64_t threshold_period = 32;       ///< tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
   NonFinite non_finite = NonFinite::error;  ///< what NaN and infinity do to the buffer of their tensor; other buffers are delivered
   /// of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ between
   /// ranks

@@ -13,22 +13,23 @@ _weir() {
   done
   case "$command $before" in
     "info --count" | "info --density" | "info --algorithm" | "info --algorithm-parameters" | "info --compressor" | \
-      "info --compressor-parameters" | "bench select --count" | "bench select --density" | "bench select --samplings" | \
+      "info --compressor-parameters" | "bench select --count" | "bench select --density" | "bench select --threshold-parameters" | \
       "bench select --iterations" | "bench allreduce --count" | "bench allreduce --density" | \
       "bench allreduce --algorithm-parameters" | "bench allreduce --compressor" | "bench allreduce --compressor-parameters" | \
-      "bench allreduce --trial-iterations" | "bench allreduce --iterations" | "bench allreduce --warmup" | \
-      "bench compress --compressor-parameters" | "bench compress --count" | "bench compress --density" | \
-      "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | "bench embedding --tokens" | \
-      "bench embedding --compute-ms" | "bench embedding --dense-count" | "bench embedding --iterations" | \
-      "bench embedding --warmup" | "bench fusion --model" | "bench fusion --density" | "bench fusion --buffer-mib" | \
-      "bench fusion --rate" | "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | \
-      "bench fusion --iterations" | "bench fusion --warmup" | "bench datacache --path" | "bench datacache --samples" | \
-      "bench datacache --sample-bytes" | "bench datacache --batch" | "bench datacache --pack" | "bench datacache --epochs" | \
-      "bench datacache --threads" | "bench datacache --in-flight" | "bench datacache --compute-ms" | "bench datacache --folder" | \
-      "bench checkpoint --size" | "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --rounds" | \
-      "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | \
-      "predict --density" | "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | \
-      "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
+      "bench allreduce --trial-iterations" | "bench allreduce --threshold-parameters" | "bench allreduce --iterations" | \
+      "bench allreduce --warmup" | "bench compress --compressor-parameters" | "bench compress --count" | \
+      "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | \
+      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
+      "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | \
+      "bench fusion --threshold-parameters" | "bench fusion --density" | "bench fusion --buffer-mib" | "bench fusion --rate" | \
+      "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | "bench fusion --iterations" | \
+      "bench fusion --warmup" | "bench datacache --path" | "bench datacache --samples" | "bench datacache --sample-bytes" | \
+      "bench datacache --batch" | "bench datacache --pack" | "bench datacache --epochs" | "bench datacache --threads" | \
+      "bench datacache --in-flight" | "bench datacache --compute-ms" | "bench datacache --folder" | "bench checkpoint --size" | \
+      "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --rounds" | "bench checkpoint --count" | \
+      "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
+      "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | "selftest --count" | \
+      "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
       "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
       "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to" | \
       "cache check --dataset" | "cache check --labels" | "cache check --threads")
@@ -36,7 +37,7 @@ _weir() {
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
     "bench select --algorithm")
-      words="all reuse exact exact_cold mstopk sampled gaussian sidco redsync" ;;
+      words="all exact exact_cold reuse mstopk sampled gaussian sidco redsync" ;;
     "bench select --memory" | "bench allreduce --memory")
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
@@ -51,7 +52,7 @@ _weir() {
     "bench allreduce --result")
       words="sparse in_place both" ;;
     "bench allreduce --threshold" | "bench fusion --threshold")
-      words="exact gaussian mstopk redsync reuse sampled sidco" ;;
+      words="exact reuse mstopk sampled gaussian sidco redsync" ;;
     "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
     "bench compress --compressor")
@@ -76,15 +77,15 @@ _weir() {
         "info") words="-h --help --plan --algorithms --compressors --count --density --algorithm --algorithm-parameters --compressor
           --compressor-parameters --values" ;;
         "bench") words="select allreduce compress embedding fusion datacache checkpoint -h --help" ;;
-        "bench select") words="-h --help --count --density --algorithm --memory --samplings --iterations --input --json" ;;
+        "bench select") words="-h --help --count --density --algorithm --memory --threshold-parameters --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --algorithm-parameters --compressor --compressor-parameters --memory
-          --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --wire --values --iterations --warmup
-          --input --json" ;;
+          --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --threshold-parameters --wire --values
+          --iterations --warmup --input --json" ;;
         "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;
-        "bench fusion") words="-h --help --model --scheme --algorithm --threshold --values --density --buffer-mib --rate --batch --shrink --poll-us
-          --iterations --warmup --json" ;;
+        "bench fusion") words="-h --help --model --scheme --algorithm --threshold --threshold-parameters --values --density --buffer-mib --rate --batch
+          --shrink --poll-us --iterations --warmup --json" ;;
         "bench datacache") words="-h --help --path --samples --sample-bytes --batch --pack --epochs --threads --in-flight --compute-ms --folder --json" ;;
         "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;

@@ -69,13 +69,13 @@ class Training:
 
 def registry():
     """(name, kind of exchange, whether its memory is on by default) of every row, in the registry's order."""
-    source = ROOT / "src/compress"
     rows = {}
-    for file in source.glob("*.cpp"):
+    for file in [*(ROOT / "src/compress").glob("*.cpp"), *(ROOT / "catalogue/compressors").glob("*.cpp")]:
         for name, body in re.findall(r"^const CompressorRow (\w+)_row = \{(.*?)^\};", file.read_text(), re.DOTALL | re.MULTILINE):
             carriage = re.search(r"\.carriage = Carriage::(\w+)", body)
             rows[name] = (name, carriage.group(1) if carriage else "packed", ".feedback = false" not in body)
-    return [rows[name] for name in re.findall(r"&(\w+)_row", (source / "registry.cpp").read_text())]
+    names = re.findall(r"WEIR_COMPRESSOR\((\w+)\)", (ROOT / "src/compress/compressors.def").read_text())
+    return [rows[name] for name in names]
 
 
 def trainings():

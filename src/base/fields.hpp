@@ -18,8 +18,6 @@ inline constexpr std::array<std::string_view, 4> names_of<DataType> = {"float32"
 template <>
 inline constexpr std::array<std::string_view, 2> names_of<MemorySpace> = {"host", "cuda"};
 template <>
-inline constexpr std::array<std::string_view, 7> names_of<Threshold> = {"exact", "reuse", "mstopk", "sampled", "gaussian", "sidco", "redsync"};
-template <>
 inline constexpr std::array<std::string_view, 2> names_of<WireFormat> = {"compact", "coo"};
 template <>
 inline constexpr std::array<std::string_view, 3> names_of<WireValues> = {"native", "bfloat16", "float16"};
@@ -83,10 +81,9 @@ void visit_fields(const AllreduceConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "feedback_gain"}, config.feedback_gain);
   visit(FieldInfo{.name = "average"}, config.average);
   visit(FieldInfo{.name = "threshold"}, config.threshold);
-  visit(FieldInfo{.name = "samplings", .least = 1, .most = 1000, .most_text = "1000", .example = "30"}, config.samplings);
+  visit(FieldInfo{.name = "threshold_parameters"}, config.threshold_parameters);
   visit(FieldInfo{.name = "wire_format"}, config.wire_format);
   visit(FieldInfo{.name = "wire_values"}, config.wire_values);
-  visit(FieldInfo{.name = "threshold_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "32"}, config.threshold_period);
   visit(FieldInfo{.name = "threads", .agreed = false, .least = 0, .most = 1024, .most_text = "1024", .example = "2"}, config.threads);
   visit(FieldInfo{.name = "non_finite"}, config.non_finite);
   visit(FieldInfo{.name = "dense_iterations", .least = 0, .most = 0x1p48, .most_text = "2^48"}, config.dense_iterations);
@@ -158,12 +155,11 @@ void visit_fields(const FusionConfig& config, Visit&& visit) {
   visit(FieldInfo{.name = "algorithm"}, config.algorithm);
   visit(FieldInfo{.name = "algorithm_parameters"}, config.algorithm_parameters);
   visit(FieldInfo{.name = "threshold"}, config.threshold);
-  visit(FieldInfo{.name = "samplings", .least = 1, .most = 1000, .most_text = "1000", .example = "30"}, config.samplings);
+  visit(FieldInfo{.name = "threshold_parameters"}, config.threshold_parameters);
   visit(FieldInfo{.name = "error_feedback"}, config.error_feedback);
   visit(FieldInfo{.name = "average"}, config.average);
   visit(FieldInfo{.name = "wire_format"}, config.wire_format);
   visit(FieldInfo{.name = "wire_values"}, config.wire_values);
-  visit(FieldInfo{.name = "threshold_period", .least = 1, .most = 0x1p48, .most_text = "2^48", .example = "32"}, config.threshold_period);
   visit(FieldInfo{.name = "non_finite"}, config.non_finite);
   visit(FieldInfo{.name = "priority", .agreed = false}, config.priority);
   visit(FieldInfo{.name = "name", .agreed = false}, config.name);

@@ -146,7 +146,7 @@ std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorSta
     if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("", {});
     set_fields(card, config);
   });
-  Lease lease = open_agreed(*comm, card, {"checkpoint", "", card_fields<CheckpointConfig>()}, config.name);
+  Lease lease = open_agreed(*comm, card, {"checkpoint", card_fields<CheckpointConfig>()}, config.name);
   std::shared_ptr<CheckpointState> state;
   std::string folder = config.folder, run = config.run;
   comm->broadcast("telling a checkpoint's folder", folder);

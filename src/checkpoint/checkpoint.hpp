@@ -63,6 +63,15 @@ class CheckpointState {
     std::int64_t left = 0;      ///< older files, of which rank 0 may take the next where this one is damaged
   };
 
+  /// What ranks tell when they have done their part; the largest of each counts.
+  struct Words {
+    static constexpr std::uint64_t done = 0, failed = 1, works = 2;
+
+    std::uint64_t state = done;
+    std::uint64_t step = 0, step_turned = 0;  ///< ranks save the same one where each is the other with all bits turned
+    std::uint64_t changed = 0;                ///< the outline is not that of the last save
+  };
+
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(comm->topology.size()); }
   [[nodiscard]] std::vector<std::int64_t> nodes() const;
@@ -80,6 +89,8 @@ class CheckpointState {
   task<void> share_outlines(Channel channel);
   void take_folder();
   task<void> lay_out(Channel channel, std::int64_t step);
+  task<void> tell(Channel channel, const std::function<void()>& make);
+  void begin_preparing();
   [[nodiscard]] checkpoint::Blob told() const;
   void merge_told(checkpoint::Index& index);
   void tell_addresses(const checkpoint::Index& index);
@@ -104,7 +115,7 @@ class CheckpointState {
   checkpoint::BlobExchange blobs_;
   checkpoint::Blob blob_;
   std::vector<checkpoint::Blob> all_blobs_;
-  std::uint64_t words_[2] = {};
+  Words words_, scratch_words_;
 
   // A save, from its snapshot on.
   Card card_;

@@ -114,22 +114,32 @@ void CheckpointState::take_snapshot() {
 
 task<void> CheckpointState::run_save(std::int64_t step) {
   const Channel channel = save_.channel();
-  StageScope stage = channel.stage(Stage::agree_on_file);
-  // 1. How the snapshots went, and of what.
-  co_await agree(channel, card_.outcome);
-  for (const Card& card : cards()) {
-    if (card.step != cards()[0].step)
-      fail_alike(WEIR_ERR_MISMATCH, "checkpoint '{}': ranks save different steps: rank 0 saves {}, rank {} saves {}", config.name,
-                 cards()[0].step, &card - cards().data(), card.step);
-  }
-  co_await share_outlines(channel);
-
-  // 2. Checksums, and compression.
-  stage.next(Stage::prepare_file);
-  begin_work([this] {
-    for (OutgoingArray& array : arrays_) checkpoint::prepare(array, config.compression);
-  });
+  StageScope stage = channel.stage(Stage::prepare_file);
+  // 1. Checksums and compression, in chunks as in the last save. Ranks agree on how that and their snapshots went.
+  const auto me = static_cast<std::size_t>(comm->topology.rank());
+  const bool as_before = !outlines_known_.empty() && outlines_known_[me] == card_.outline;
+  if (as_before && !card_.outcome.failed()) begin_preparing();
+  words_ = {.step = static_cast<std::uint64_t>(card_.step),
+            .step_turned = ~static_cast<std::uint64_t>(card_.step),
+            .changed = as_before ? 0u : 1u};
   co_await finish_work(channel);
+  if (words_.step != ~words_.step_turned) {
+    co_await share_cards(channel);
+    for (const Card& card : cards()) {
+      if (card.step != cards()[0].step)
+        fail_alike(WEIR_ERR_MISMATCH, "checkpoint '{}': ranks save different steps: rank 0 saves {}, rank {} saves {}", config.name,
+                   cards()[0].step, &card - cards().data(), card.step);
+    }
+  }
+
+  // 2. In the first save, and where the outline of any rank has changed: chunks anew.
+  if (words_.changed != 0) {
+    stage.next(Stage::agree_on_file);
+    co_await share_outlines(channel);
+    stage.next(Stage::prepare_file);
+    begin_preparing();
+    co_await finish_work(channel);
+  }
 
   // 3. Rank 0 lays the file out, and tells where everybody's chunks go.
   stage.next(Stage::agree_on_file);
@@ -175,32 +185,46 @@ task<void> CheckpointState::run_save(std::int64_t step) {
 }
 
 task<void> CheckpointState::share_outlines(Channel channel) {
+  outlines_known_.clear();
+  co_await share_cards(channel);
   std::vector<std::uint64_t> outlines;
   for (const Card& card : cards()) outlines.push_back(card.outline);
-  if (outlines != outlines_known_) {
-    outlines_known_.clear();
-    co_await blobs_.gather(channel, outline_blob_, all_blobs_);
-    Outcome outcome;
-    if (is_first()) {
-      outcome = outcome_of([&] {
-        outlines_.clear();
-        for (const Blob& blob : all_blobs_) outlines_.push_back(checkpoint::decode_outline(blob));
-        put_together_ = put_together(outlines_, config.compression);
-        for (std::size_t rank = 0; rank < ranks(); ++rank) {
-          all_blobs_[rank].clear();
-          for_arrays(put_together_, outlines_[rank],
-                     [&](const checkpoint::Dataset& dataset) { append(all_blobs_[rank], dataset.chunk_elements); });
-        }
-      });
+  co_await blobs_.gather(channel, outline_blob_, all_blobs_);
+  const std::function<void()> cut = [&] {
+    outlines_.clear();
+    for (const Blob& blob : all_blobs_) outlines_.push_back(checkpoint::decode_outline(blob));
+    put_together_ = put_together(outlines_, config.compression);
+    for (std::size_t rank = 0; rank < ranks(); ++rank) {
+      all_blobs_[rank].assign(1, 0);
+      for_arrays(put_together_, outlines_[rank],
+                 [&](const checkpoint::Dataset& dataset) { append(all_blobs_[rank], dataset.chunk_elements); });
     }
-    co_await agree(channel, outcome);
-    co_await blobs_.scatter(channel, all_blobs_, blob_);
-    std::span<const std::uint8_t> bytes = blob_;
-    chunk_elements_.clear();
-    while (!bytes.empty()) chunk_elements_.push_back(take<std::int64_t>(bytes));
-    outlines_known_ = std::move(outlines);
+  };
+  co_await tell(channel, cut);
+  std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
+  chunk_elements_.clear();
+  while (!bytes.empty()) chunk_elements_.push_back(take<std::int64_t>(bytes));
+  outlines_known_ = std::move(outlines);
+}
+
+/// Rank 0 makes blobs for all ranks, each behind a byte 0, and sends them. Where that fails, all ranks throw what it has thrown.
+task<void> CheckpointState::tell(Channel channel, const std::function<void()>& make) {
+  Outcome outcome;
+  if (is_first()) {
+    outcome = outcome_of(make);
+    if (outcome.failed()) {
+      for (Blob& blob : all_blobs_) blob.assign(1, 1);
+    }
   }
+  co_await blobs_.scatter(channel, all_blobs_, blob_);
+  if (blob_.front() != 0) co_await agree(channel, outcome);
+}
+
+void CheckpointState::begin_preparing() {
   for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].chunk_elements = chunk_elements_[i];
+  begin_work([this] {
+    for (OutgoingArray& array : arrays_) checkpoint::prepare(array, config.compression);
+  });
 }
 
 /// What rank 0 must know besides the outline: small values, then sizes and checksums of chunks.
@@ -244,7 +268,7 @@ void CheckpointState::merge_told(checkpoint::Index& index) {
 
 void CheckpointState::tell_addresses(const checkpoint::Index& index) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    all_blobs_[rank].clear();
+    all_blobs_[rank].assign(1, 0);
     for_arrays(index.subjects, outlines_[rank], [&](const checkpoint::Dataset& dataset) {
       const std::size_t first = dataset.first_chunk(rank);
       for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c)
@@ -268,9 +292,8 @@ void CheckpointState::take_folder() {
 task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
   blob_ = told();
   co_await blobs_.gather(channel, blob_, all_blobs_);
-  Outcome outcome;
-  if (is_first()) {
-    outcome = outcome_of([&] {
+  const std::function<void()> lay_out_file = [&] {
+    try {
       take_folder();
       index_ = {.step = step,
                 .compression = config.compression,
@@ -285,12 +308,13 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
       structure_ = checkpoint::lay_out(index_);
       tell_addresses(index_);
       (void)checkpoint::File::create(folder_.unfinished_of(step));
-    });
-    if (outcome.failed() && lock_) folder_.give_up(step);  // else the file is somebody else's
-  }
-  co_await agree(channel, outcome);
-  co_await blobs_.scatter(channel, all_blobs_, blob_);
-  std::span<const std::uint8_t> bytes = blob_;
+    } catch (...) {
+      if (lock_) folder_.give_up(step);  // else the file is somebody else's
+      throw;
+    }
+  };
+  co_await tell(channel, lay_out_file);
+  std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
   for (OutgoingArray& array : arrays_) {
     for (checkpoint::Chunk& chunk : array.chunks) chunk.address = take<std::int64_t>(bytes);
   }
@@ -308,14 +332,17 @@ task<void> CheckpointState::finish_work(Channel channel) {
       Patience patience(worker_);
       co_await channel.done(patience);
     }
-    words_[0] = working_ && !worker_.reached() ? 1 : 0;
-    co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
-    if (words_[0] == 0) break;
+    const bool reached = !working_ || worker_.reached();
+    if (reached && working_) {
+      card_.outcome = worker_.outcome();
+      working_ = false;
+    }
+    words_.state = !reached ? Words::works : card_.outcome.failed() ? Words::failed : Words::done;
+    constexpr std::int64_t count = sizeof(Words) / sizeof(std::uint64_t);
+    co_await allreduce_control(channel, &words_.state, count, count, &scratch_words_.state);
+    if (words_.state != Words::works) break;
   }
-  const Outcome outcome = working_ ? worker_.outcome() : card_.outcome;
-  working_ = false;
-  card_.outcome = {};
-  co_await agree(channel, outcome);
+  if (words_.state == Words::failed) co_await agree(channel, card_.outcome);
 }
 
 }  // namespace weir::detail

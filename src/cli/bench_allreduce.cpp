@@ -16,6 +16,7 @@
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
+#include "cli/named_threshold.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
@@ -331,7 +332,7 @@ void add_bench_allreduce(Command& bench) {
   command.flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce beside (the default)");
   command.flag("--side-by-side", options->side_by_side,
                "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
-  add_named(command, "--threshold", options->config.threshold, "how ranks select");
+  add_threshold(command, options->config.threshold, options->config.threshold_parameters);
   add_named(command, "--wire", options->config.wire_format, "how indices travel");
   add_named(command, "--values", options->config.wire_values, "how values travel");
   command.option("--iterations", options->iterations, "measured iterations").positive();

@@ -30,7 +30,7 @@ struct FusionOptions {
   FusionConfig config;
 };
 void add_fusion_options(Command& command, FusionOptions& options);
-/// Those of names_of<FusionScheme>, and dense_scheme.
+/// Returns those of the build, and dense_scheme.
 [[nodiscard]] std::vector<std::string> fusion_schemes();
 
 /// How ranks come to a common start, and wait.

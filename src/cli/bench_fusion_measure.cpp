@@ -6,10 +6,11 @@
 #include <memory>
 #include <numeric>
 
-#include "base/fields.hpp"
+#include "base/config_check.hpp"
 #include "cli/bench_fusion.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/report.hpp"
+#include "fusion/scheme.hpp"
 
 namespace weir::cli {
 namespace {
@@ -142,7 +143,8 @@ FusionResults measure(const Communicator& comm, const FusionOptions& options, Fu
 }  // namespace
 
 std::vector<std::string> fusion_schemes() {
-  std::vector<std::string> names(names_of<FusionScheme>.begin(), names_of<FusionScheme>.end());
+  std::vector<std::string> names;
+  for (const fusion::SchemeRow* row : fusion::scheme_registry()) names.emplace_back(name_of(row->scheme));
   names.emplace_back(dense_scheme);
   return names;
 }

@@ -2,6 +2,7 @@
 #include "cli/bench_fusion.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_option.hpp"
+#include "cli/named_threshold.hpp"
 
 namespace weir::cli {
 
@@ -30,7 +31,7 @@ void add_fusion_options(Command& command, FusionOptions& options) {
   }
   FusionConfig& config = options.config;
   command.option("--algorithm", config.algorithm, "exchanges the entries of a buffer").one_of(algorithms_and_auto);
-  add_named(command, "--threshold", config.threshold, "how entries are selected");
+  add_threshold(command, config.threshold, config.threshold_parameters);
   add_named(command, "--values", config.wire_values, "how values travel");
   command.option("--density", config.density, "share of its entries that each rank selects").between(1e-9, 1.0);
   command.option("--buffer-mib", options.buffer_mib, "size of a buffer, as gradients, before --shrink").between(1e-6, 1e6);

@@ -55,7 +55,7 @@ JsonValue row_of(const FusionResults& results, const FusionResult& r, const Fusi
                    {"model", results.model.name},
                    {"scheme", r.scheme},
                    {"algorithm", r.algorithm},
-                   {"threshold", name_of(options.config.threshold)},
+                   {"threshold", options.config.threshold},
                    {"ranks", ranks},
                    {"elements", results.model.elements()},
                    {"tensors", results.model.tensors.size()},

@@ -12,11 +12,12 @@
 #include <numeric>
 
 #include "base/buffer.hpp"
+#include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_option.hpp"
+#include "contribution/selector.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
-#include "contribution/selector.hpp"
 
 namespace weir::cli {
 namespace {
@@ -47,8 +48,8 @@ double overlap(const SparseVector<float>& selected, const float* sums, std::int6
 
 Row measure_on_host(const SelectOptions& options, const Gradients& gradients, const SelectMethod& method) {
   const std::int64_t n = options.count, k = target(options);
-  HostMemory<float> memory({}, nullptr, n, 0);
-  Selector<HostMemory<float>> selector({n, k, method.threshold, 1 << 30, options.samplings}, memory);
+  HostArrays<float> memory({}, nullptr, n, 0);
+  Selector<HostArrays<float>> selector({n, k, make_threshold(method.threshold, method.parameters)}, memory);
   FramePool frames;
   const FramePool::Scope scope(frames);
   Buffer<float> residual(n), other_residual(n), sums(n);  // as a plan holds it
@@ -96,23 +97,37 @@ Row against_nth_element(const SelectOptions& options, const Gradients& gradients
   return row;
 }
 
+/// All thresholds; of `exact`, also the first iteration alone.
+std::vector<SelectMethod> all_methods() {
+  std::vector<SelectMethod> methods;
+  for (const ThresholdRow* row : threshold_registry()) {
+    methods.push_back({.name = std::string(row->name)});
+    // Every threshold that may be used again is.
+    if (row->name == "reuse") methods.back().parameters = "period=1000000";
+    if (row->name == "exact") methods.push_back({.name = "exact_cold", .threshold = "exact", .cold = true});
+  }
+  return methods;
+}
+
 void run(SelectOptions options) {
+  require(options.parameters.empty() || options.algorithm != "all",
+          "threshold_parameters is '{}': name the method that it is of by --algorithm", options.parameters);
   require_writable(options.json);
   Gradients gradients =
       options.input.empty() ? make_gradients(options.count, 0, 3) : read_gradients(options.input, options.count, 0, 1);
   std::vector<Row> rows;
   const bool on_host = options.memory == MemorySpace::host;
-  for (const SelectMethod& method : select_methods) {
+  for (SelectMethod method : all_methods()) {
     if (options.algorithm != "all" && options.algorithm != method.name) continue;
+    if (!options.parameters.empty()) method.parameters = options.parameters;
     rows.push_back(on_host ? measure_on_host(options, gradients, method) : measure_on_gpu(options, gradients, method));
-    if (on_host && method.threshold == Threshold::exact && !method.cold)
-      rows.push_back(against_nth_element(options, gradients, rows.back()));
+    if (on_host && method.name == "exact") rows.push_back(against_nth_element(options, gradients, rows.back()));
   }
   // The kernel's variants, of which the rows above have what the process has found to be faster.
   for (const bool ahead : {true, false}) {
     if (!on_host || options.algorithm != "all") break;
     kernels::host::set_read_ahead(ahead);
-    SelectMethod method{.name = ahead ? "exact_ahead" : "exact_not_ahead", .threshold = Threshold::exact};
+    SelectMethod method{.name = ahead ? "exact_ahead" : "exact_not_ahead", .threshold = "exact"};
     rows.push_back(measure_on_host(options, gradients, method));
   }
   print_selection_table(rows);
@@ -180,10 +195,10 @@ void add_bench_select(Command& bench) {
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
   command.option("--density", options->density, "share of entries selected").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
-  for (const SelectMethod& method : select_methods) names.emplace_back(method.name);
+  for (const SelectMethod& method : all_methods()) names.push_back(method.name);
   command.option("--algorithm", options->algorithm, "method, or all").one_of(names);
   add_named(command, "--memory", options->memory, "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
-  command.option("--samplings", options->samplings, "bisections of mstopk").between(1, 1000);
+  command.option("--threshold-parameters", options->parameters, "of the method that --algorithm names: \"samplings=20\"");
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
   command.option("--json", options->json, "also write the rows to this file");

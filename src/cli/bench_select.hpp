@@ -1,7 +1,6 @@
 // bench_select.hpp: what weir bench select has in common for host and CUDA memory.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,24 +16,16 @@ struct SelectOptions {
   std::int64_t count = 16777216;
   double density = 0.01;
   int iterations = 20;
-  int samplings = 30;
   MemorySpace memory = MemorySpace::host;
-  std::string algorithm = "all", input, json;
+  std::string algorithm = "all", parameters, input, json;
 };
 
 struct SelectMethod {
-  const char* name;
-  Threshold threshold;
-  bool cold = false;  ///< every iteration is a first one
+  std::string name;
+  std::string threshold = name;
+  std::string parameters{};  ///< of the threshold
+  bool cold = false;         ///< every iteration is a first one
 };
-inline constexpr std::array select_methods = {SelectMethod{"reuse", Threshold::reuse},
-                                              SelectMethod{"exact", Threshold::exact},
-                                              SelectMethod{"exact_cold", Threshold::exact, true},
-                                              SelectMethod{"mstopk", Threshold::mstopk},
-                                              SelectMethod{"sampled", Threshold::sampled},
-                                              SelectMethod{"gaussian", Threshold::gaussian},
-                                              SelectMethod{"sidco", Threshold::sidco},
-                                              SelectMethod{"redsync", Threshold::redsync}};
 inline constexpr int select_warmup = 3;  ///< iterations that do not count
 
 /// k

@@ -13,15 +13,14 @@
 namespace weir::cli {
 namespace {
 
-AllreduceConfig config_of(const SelectOptions& options, Threshold threshold) {
+AllreduceConfig config_of(const SelectOptions& options, const SelectMethod& method) {
   AllreduceConfig config;
   config.count = options.count;
   config.memory = MemorySpace::cuda;
   config.k = target(options);
   config.algorithm = "topk_allgather";
-  config.threshold = threshold;
-  config.threshold_period = 1 << 30;
-  config.samplings = options.samplings;
+  config.threshold = method.threshold;
+  config.threshold_parameters = method.parameters;
   return config;
 }
 
@@ -40,7 +39,7 @@ Row measure_on_gpu(const SelectOptions& options, const Gradients& gradients, con
   InprocJob job(1, 0);
   const Communicator comm(detail::make_communicator(job.transport(0)));
   const cuda::OnDevice on(gpu_to_use(comm));
-  AllreducePlan plan(comm, config_of(options, method.threshold));
+  AllreducePlan plan(comm, config_of(options, method));
   const cuda::Stream stream;
   const std::int64_t n = options.count;
   const cuda::DeviceArray<float> gradient(n), other(n);

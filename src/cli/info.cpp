@@ -26,6 +26,7 @@
 #include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
 #include "topology/gpus.hpp"
+#include "transport/registry.hpp"
 
 namespace weir::cli {
 namespace {
@@ -123,7 +124,9 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  reads ahead   {}\n", measured_read_ahead());
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
-  fmt::print("  built in      mpi, inproc\n");
+  for (const TransportRow* row : transport_registry())
+    fmt::print("  {:<13} {}{}{}{}\n", row->name, row->description, row->shared_segments ? "; memory that a node shares" : "",
+               row->native_allreduce ? "; an allreduce of its own" : "", row->gpu_memory ? "; CUDA memory" : "");
   fmt::print("  CUDA memory   {}\n", comm.state()->device_path.why);
   print_gpus(nearest_gpus);
   print_threads(*comm.state(), threads);

@@ -205,12 +205,12 @@ struct AllreduceRow {
   void (*check)(const ExchangeSpec&) = nullptr;       ///< throws what is wrong with parameters that are within their ranges
   bool (*asks_costs)(const ExchangeSpec&) = nullptr;  ///< whether making it needs the spec's machine; null: never
   bool sharded = false;
-  bool by_switch = false;                ///< the exchange goes by switch groups where the ranks form several (switch_groups.hpp)
-  bool sums_in_nodes = false;            ///< dense, through memory that a node's ranks share where there is room; sharded ones, too
-  bool delivers_all = false;             ///< the whole sum is delivered, not only about k entries of it
-  bool needs_allreduce = false;          ///< of the transport; without one, dense_ring takes its place
-  std::optional<Threshold> threshold{};  ///< the selection this algorithm is defined with, whatever the configuration says
-  bool host_memory = true;               ///< takes gradients there
+  bool by_switch = false;        ///< the exchange goes by switch groups where the ranks form several (switch_groups.hpp)
+  bool sums_in_nodes = false;    ///< dense, through memory that a node's ranks share where there is room; sharded ones, too
+  bool delivers_all = false;     ///< the whole sum is delivered, not only about k entries of it
+  bool needs_allreduce = false;  ///< of the transport; without one, dense_ring takes its place
+  std::string_view threshold{};  ///< the method of selection that it is defined with; empty: the configuration says
+  bool host_memory = true;       ///< takes gradients there
   bool cuda_memory = false;
   Factories<DenseAllreduce> dense_factories{};
   /// For the memory of the spec, or for host memory only (SparseAllreduce::memory()); plans in CUDA memory then stage the entries.

@@ -191,10 +191,8 @@ void CommunicatorState::drive_setup(Run& run) {
 }
 
 void CommunicatorState::require_running() const {
-  if (!transport->library().is_running())
-    fail(WEIR_ERR_STATE,
-         "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork(). Destroy plans, tables and communicators "
-         "before MPI_Finalize");
+  const std::string why = transport->library().why_not_running();
+  if (!why.empty()) fail(WEIR_ERR_STATE, "{}", why);
 }
 
 void CommunicatorState::throw_first(std::string_view thing, std::string_view name, std::span<const Outcome> ranks) const {

@@ -112,9 +112,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   const std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
   std::optional<FoundMachine> machine;
   std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl/groups.hpp
-  /// A plan hands GPU memory to MPI, or did: NCCL must not come beside it. The same on every rank.
+  /// A plan hands GPU memory to the transport, or did: NCCL must not come beside it. The same on every rank.
   bool gpu_memory_goes_to_transport = false;
-  /// Plans made now hand it to MPI: see cuda/nccl.hpp.
+  /// Returns whether plans made now hand it to the transport: see cuda/nccl.hpp.
   [[nodiscard]] bool hands_over_gpu_memory() const { return device_path.direct && nccl == nullptr; }
   FlightRecorder recorder;
   std::unique_ptr<Tracer> tracer;  ///< null: not traced

@@ -36,13 +36,11 @@ void check_agreement(std::span<const Opening> ranks, const CardNames& names, std
   const ConfigCard& first = ranks[0].config;
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     const ConfigCard& card = ranks[rank].config;
-    if (card.text != first.text) {
-      fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has '{}', rank {} has '{}'", names.what, name,
-                 names.text, first.text.data(), rank, card.text.data());
-    }
-    if (card.detail != first.detail) {
-      fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has '{}', rank {} has '{}'", names.what, name,
-                 names.detail, first.detail.data(), rank, card.detail.data());
+    for (std::size_t text = 0; text < card.texts.size(); ++text) {
+      if (card.texts[text] != first.texts[text]) {
+        fail_alike(WEIR_ERR_MISMATCH, "{} '{}': ranks disagree about {}: rank 0 has '{}', rank {} has '{}'", names.what, name,
+                   names.texts[text], first.texts[text].data(), rank, card.texts[text].data());
+      }
     }
     for (std::size_t field = 0; field < names.fields.size(); ++field) {
       if (card.fields[field] != first.fields[field]) {
@@ -56,8 +54,10 @@ void check_agreement(std::span<const Opening> ranks, const CardNames& names, std
 
 }  // namespace
 
-void ConfigCard::set_text(std::string_view content) noexcept { write(content, text); }
-void ConfigCard::set_detail(std::string_view content) noexcept { write(content, detail); }
+void ConfigCard::set_texts(std::initializer_list<std::string_view> contents) noexcept {
+  auto text = texts.begin();
+  for (const std::string_view content : contents) write(content, *text++);
+}
 
 detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, const CardNames& names, std::string_view name) {
   comm.require_whole();
@@ -73,7 +73,7 @@ detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, cons
   const auto inside = comm->enter();
   ConfigCard card;
   card.outcome.set(error.status(), error.what());
-  static_cast<void>(open_agreed(*comm, card, {what, "", {}}, ""));
+  static_cast<void>(open_agreed(*comm, card, {what, {}}, ""));
   throw error;
 }
 

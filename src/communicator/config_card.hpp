@@ -3,6 +3,7 @@
 
 #include <array>
 #include <bit>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <tuple>
@@ -17,13 +18,10 @@ namespace weir {
 /// What one rank was asked to make, or the error that this has.
 struct ConfigCard {
   detail::Outcome outcome;
-  // A text that is longer ends in its fingerprint.
-  std::array<char, 128> text{};
-  std::array<char, 256> detail{};
+  std::array<std::array<char, 176>, 3> texts{};  ///< one that is longer ends in its fingerprint
   std::array<std::uint64_t, 24> fields{};
 
-  void set_text(std::string_view content) noexcept;
-  void set_detail(std::string_view content) noexcept;
+  void set_texts(std::initializer_list<std::string_view> contents) noexcept;
 };
 
 /// A field of a card: its name, and how its bits read.
@@ -74,9 +72,9 @@ void set_fields(ConfigCard& card, const Config& config) {
 
 /// The names of what a card holds, as error texts give them.
 struct CardNames {
-  std::string_view what, text;        ///< "plan", "algorithm"
-  std::span<const CardField> fields;  ///< fields beyond these are not looked at
-  std::string_view detail{};          ///< "compressor"
+  std::string_view what;                    ///< "plan"
+  std::span<const CardField> fields;        ///< fields beyond these are not looked at
+  std::array<std::string_view, 3> texts{};  ///< "algorithm", "compressor"
 };
 
 /// Collective: what is made together begins with this. Throws on all ranks the error of the lowest rank that has one, else

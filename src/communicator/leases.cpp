@@ -19,7 +19,7 @@ void Leases::prepare(int max_tag, int more) {
   };
   const std::size_t most = records_.size() + static_cast<std::size_t>(more);
   if (free_.size() < static_cast<std::size_t>(more) && static_cast<std::int64_t>(most - free_.size()) * Lease::tags > max_tag)
-    fail(WEIR_ERR_STATE, "{} plans and tables are alive on this communicator: MPI has no tags for more; destroy some",
+    fail(WEIR_ERR_STATE, "{} plans and tables are alive on this communicator: there are no tags for more; destroy some",
          records_.size());
   reserve(records_, most);
   reserve(free_, most);
@@ -61,7 +61,7 @@ Lease Leases::take() noexcept {
 void Leases::add_lane(CommunicatorState& comm, const Lease& lease) {
   if (free_lanes_.empty()) {
     int lane = -1;
-    comm.agree("opening a lane", "communicator", "of MPI's allreduce",
+    comm.agree("opening a lane", "communicator", "of the transport's own allreduce",
                [&] { lane = comm.transport->native_allreduce()->open_lane(); });
     free_lanes_.push_back(lane);
   }

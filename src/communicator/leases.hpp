@@ -1,4 +1,4 @@
-// leases.hpp: what a plan or table takes on all ranks alike: tags, a lane of the MPI library's allreduce, memory that its node
+// leases.hpp: what a plan or table takes on all ranks alike: tags, a lane of the transport's own allreduce, memory that its node
 // shares.
 #pragma once
 

@@ -31,20 +31,20 @@ struct ContributionRules {
   wire::Wire wire;  ///< how the entries travel
 };
 
-/// A template over what arrays are in: HostMemory or CudaMemory. A run is select(), travelling(), then settle() or roll_back().
-template <class Memory>
+/// A template over what arrays are in: HostArrays or CudaArrays. A run is select(), travelling(), then settle() or roll_back().
+template <class Arrays>
 class Contribution {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
-  using Array = typename Memory::template Array<T>;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
+  using Array = typename Arrays::template Array<T>;
 
-  /// `memory` outlives it. Allocates everything.
-  Contribution(const ContributionRules& rules, Memory& memory)
+  /// `arrays` outlives it. Allocates everything.
+  Contribution(const ContributionRules& rules, Arrays& arrays)
       : rules_(rules),
-        memory_(memory),
-        selector_(rules.selection, memory),
-        feedback_(rules.feedback, rules.selection.count, memory),
+        arrays_(arrays),
+        selector_(rules.selection, arrays),
+        feedback_(rules.feedback, rules.selection.count, arrays),
         residual_(rules.keeps_residual ? rules.selection.count : 0),
         rounded_(rules.wire.values != WireValues::native ? rules.most_selected : 0) {
     forget_residual();
@@ -68,7 +68,7 @@ class Contribution {
   /// Returns the selection as it travels: rounded where the wire rounds.
   [[nodiscard]] SparseVector<T> travelling() {
     if (rounded_.size() == 0) return selection_;
-    memory_.round(rules_.wire, selection_, rounded_.data());
+    arrays_.round(rules_.wire, selection_, rounded_.data());
     return {selection_.indices, rounded_.data(), selection_.count};
   }
 
@@ -77,8 +77,8 @@ class Contribution {
   void settle(SparseVector<T> delivered, SparseVector<T> undelivered = {}, std::span<const std::int64_t> runs = {}) {
     if (residual_.size() > 0) {
       selector_.settle(residual_.data(), delivered);
-      memory_.scatter_add(residual_.data(), undelivered, runs);
-      if (rounded_.size() > 0) memory_.return_rounded(rules_.wire, residual_.data(), selection_, rounded_.data(), delivered);
+      arrays_.scatter_add(residual_.data(), undelivered, runs);
+      if (rounded_.size() > 0) arrays_.return_rounded(rules_.wire, residual_.data(), selection_, rounded_.data(), delivered);
     }
     feedback_.commit();
     feedback_.mask(selection_, delivered);
@@ -106,7 +106,7 @@ class Contribution {
   }
   /// What is kept of gradients becomes `factor` times what it was.
   void scale(double factor) {
-    if (residual_.size() > 0) memory_.rescale(residual_.data(), residual_.size(), static_cast<T>(factor));
+    if (residual_.size() > 0) arrays_.rescale(residual_.data(), residual_.size(), static_cast<T>(factor));
     selector_.scale(factor);
     feedback_.scale(factor);
   }
@@ -133,14 +133,14 @@ class Contribution {
  private:
   void forget_residual() {
     if (residual_.size() == 0) return;
-    memory_.fill_zero(residual_.data(), residual_.size());
-    memory_.finish();
+    arrays_.fill_zero(residual_.data(), residual_.size());
+    arrays_.finish();
   }
 
   ContributionRules rules_;
-  Memory& memory_;
-  Selector<Memory> selector_;
-  ErrorFeedback<Memory> feedback_;
+  Arrays& arrays_;
+  Selector<Arrays> selector_;
+  ErrorFeedback<Arrays> feedback_;
   Array residual_, rounded_;
   // The last run:
   const G* gradient_ = nullptr;

@@ -36,15 +36,15 @@ struct FeedbackRules {
   }
 };
 
-/// A template over what arrays are in: HostMemory or CudaMemory of plans.
-template <class Memory>
+/// A template over what arrays are in: HostArrays or CudaArrays of plans.
+template <class Arrays>
 class ErrorFeedback {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
-  /// `memory` outlives it.
-  ErrorFeedback(const FeedbackRules& rules, std::int64_t count, Memory& memory) : rules_(rules), count_(count), memory_(memory) {
+  /// `arrays` outlives it.
+  ErrorFeedback(const FeedbackRules& rules, std::int64_t count, Arrays& arrays) : rules_(rules), count_(count), arrays_(arrays) {
     if (rules.idle()) return;
     prepared_ = Array(count);
     if (decays()) residual_ = Array(count);
@@ -60,15 +60,15 @@ class ErrorFeedback {
   /// The residual goes into what is prepared, and is 0 until something is added: see restore().
   [[nodiscard]] bool decays() const { return rules_.decay != 1; }
 
-  /// x of the head of this file; owned by the memory until the next call. Not if idle(). `residual` may be nullptr.
+  /// x of the head of this file; valid until the next call. Not if idle(). `residual` may be nullptr.
   task<const T*> prepare(const G* gradient, T* residual) {
     const double clipped = co_await clip_factor(gradient);
     const T factor = static_cast<T>(clipped * rules_.momentum.gain);
     if (rules_.differences) {
-      memory_.waxpby(T{1}, gradient, T{0}, nullptr, next_.data(), count_);
-      memory_.waxpby(T{1}, gradient, T{-1}, kept_.data(), prepared_.data(), count_);
+      arrays_.waxpby(T{1}, gradient, T{0}, nullptr, next_.data(), count_);
+      arrays_.waxpby(T{1}, gradient, T{-1}, kept_.data(), prepared_.data(), count_);
     } else if (rules_.uses_velocity()) {
-      memory_.waxpby(factor, gradient, static_cast<T>(rules_.momentum.momentum), kept_.data(), next_.data(), count_);
+      arrays_.waxpby(factor, gradient, static_cast<T>(rules_.momentum.momentum), kept_.data(), next_.data(), count_);
       combine(static_cast<T>(rules_.gain), static_cast<const T*>(next_.data()), residual);
     } else {
       combine(static_cast<T>(factor * static_cast<T>(rules_.gain)), gradient, residual);
@@ -77,7 +77,7 @@ class ErrorFeedback {
   }
 
   /// Gives the residual the bits that it had before prepare(). Only where decays().
-  void restore(T* residual) { memory_.waxpby(T{1}, residual_.data(), T{0}, nullptr, residual, count_); }
+  void restore(T* residual) { arrays_.waxpby(T{1}, residual_.data(), T{0}, nullptr, residual, count_); }
 
   /// What was prepared last has been delivered. Until then all is as it was.
   void commit() {
@@ -86,17 +86,17 @@ class ErrorFeedback {
 
   /// DGC's momentum factor masking: of what `selected` and has been `delivered` the velocity ends. After commit().
   void mask(SparseVector<T> selected, SparseVector<T> delivered) {
-    if (rules_.momentum.masked && uses_velocity()) memory_.clear_taken(kept_.data(), selected, delivered);
+    if (rules_.momentum.masked && uses_velocity()) arrays_.clear_taken(kept_.data(), selected, delivered);
   }
 
   void reset() {
     if (kept_.size() == 0) return;
-    memory_.fill_zero(kept_.data(), kept_.size());
-    memory_.finish();
+    arrays_.fill_zero(kept_.data(), kept_.size());
+    arrays_.finish();
   }
   /// What is kept becomes `factor` times what it was, as kernels::rescale has it.
   void scale(double factor) {
-    if (kept_.size() > 0) memory_.rescale(kept_.data(), kept_.size(), static_cast<T>(factor));
+    if (kept_.size() > 0) arrays_.rescale(kept_.data(), kept_.size(), static_cast<T>(factor));
   }
   void visit_state(StateVisitor& visitor, const StateVisitor::Copy& copy) {
     if (keeps()) visitor.array(uses_velocity() ? "velocity" : "last_gradient", kept_.data(), kept_.size(), copy);
@@ -106,32 +106,32 @@ class ErrorFeedback {
   [[nodiscard]] std::int64_t memory_bytes() const { return prepared_.bytes() + residual_.bytes() + kept_.bytes() + next_.bytes(); }
 
  private:
-  using Array = typename Memory::template Array<T>;
+  using Array = typename Arrays::template Array<T>;
 
   [[nodiscard]] bool uses_velocity() const { return rules_.uses_velocity(); }
   [[nodiscard]] bool keeps() const { return uses_velocity() || rules_.differences; }
 
   template <class X>
   void combine(T gain, const X* source, T* residual) {
-    memory_.waxpby(gain, source, static_cast<T>(rules_.decay), decays() ? residual : nullptr, prepared_.data(), count_);
+    arrays_.waxpby(gain, source, static_cast<T>(rules_.decay), decays() ? residual : nullptr, prepared_.data(), count_);
     if (!decays()) return;
-    memory_.waxpby(T{1}, residual, T{0}, nullptr, residual_.data(), count_);
-    memory_.fill_zero(residual, count_);
+    arrays_.waxpby(T{1}, residual, T{0}, nullptr, residual_.data(), count_);
+    arrays_.fill_zero(residual, count_);
   }
 
   /// In CUDA memory the sum has another order than on the host: the factor may differ in its last bit.
   task<double> clip_factor(const G* gradient) {
     if (rules_.momentum.clip == 0) co_return 1;
     const double most = rules_.momentum.clip / std::sqrt(static_cast<double>(rules_.ranks));
-    memory_.moments(gradient, count_);
-    co_await memory_.report();
-    const double norm = std::sqrt(memory_.results().moments.sum_squares);
+    arrays_.moments(gradient, count_);
+    co_await arrays_.report();
+    const double norm = std::sqrt(arrays_.results().moments.sum_squares);
     co_return norm > most ? most / norm : 1;
   }
 
   FeedbackRules rules_;
   std::int64_t count_;
-  Memory& memory_;
+  Arrays& arrays_;
   Array prepared_;
   Array residual_;     // as it was, where it decays
   Array kept_, next_;  // velocity or last gradient; what it will be

@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <weir/weir.hpp>
+#include <memory>
+#include <optional>
 
 #include "async/task.hpp"
 #include "base/state.hpp"
 #include "collectives/allreduce.hpp"
-#include "contribution/host_memory.hpp"
-#include "contribution/threshold_estimators.hpp"
+#include "contribution/host_arrays.hpp"
+#include "contribution/selection_setup.hpp"
 #include "contribution/threshold_forecast.hpp"
 #include "kernels/kernels.hpp"
 
@@ -21,25 +22,27 @@ namespace weir {
 /// largest are found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many,
 /// the pass is repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
 ///
-/// The other methods work on candidates, too. Those of `sampled` are what reaches its sample's threshold. `mstopk`, `gaussian`,
-/// `sidco` and `redsync` sum up the gradient on the way and look for their thresholds among somewhat more than 5/4 k candidates,
-/// which answer how many entries reach any threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
+/// The other methods work on candidates, too. Those of a sampled threshold are what reaches it. Estimators sum up the gradient on
+/// the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how many entries reach any
+/// threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
 ///
 /// In CUDA memory the host waits once an iteration, for counts: after the pass, and the ranking of the candidates.
-template <class Memory>
+template <class Arrays>
 class Selector {
  public:
-  using T = typename Memory::Value;
+  using T = typename Arrays::Value;
 
-  /// `memory` outlives it.
-  Selector(const SelectionSetup& setup, Memory& memory)
+  /// `arrays` outlives it.
+  Selector(const SelectionSetup& setup, Arrays& arrays)
       : setup_(setup),
-        memory_(memory),
+        arrays_(arrays),
+        period_(setup.threshold.period()),
         capacity_(setup.capacity()),
         candidates_(capacity_),
-        kept_elsewhere_(Memory::in_place ? Entries() : Entries(capacity_)),
-        sample_(ThresholdSample::largest(setup.count, setup.largest_k, setup.samples_always())) {
-    memory_.reserve(capacity_);
+        kept_elsewhere_(Arrays::in_place ? Entries() : Entries(capacity_)),
+        sample_(ThresholdSample::largest(setup.count, setup.largest_k, setup.samples_always())),
+        estimator_(setup.threshold.make_estimator<T>()) {
+    arrays_.reserve(capacity_);
   }
 
   /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
@@ -49,24 +52,24 @@ class Selector {
   /// `draw` is of random selections.
   template <class X>
   task<bool> select(const X* gradient, T* residual, std::int64_t k, bool refuse_non_finite, Draw draw = {}) {
-    const bool reuse = setup_.threshold == Threshold::reuse && state_.threshold != 0 && state_.iteration % setup_.period != 0;
+    const bool reuse = period_ > 0 && state_.threshold != 0 && state_.iteration % period_ != 0;
     ++state_.iteration;
     rethresholded_ = false;
     floor_ =
         std::min(key_infinity<T>, co_await first_floor(gradient, residual, k, reuse));  // not a NaN's, among which no infinity is
     keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
-    memory_.compensate(gradient, residual, setup_.count, floor_, keep_old_, k > 0 ? setup_.summary() : Summary::none, candidates_,
+    arrays_.compensate(gradient, residual, setup_.count, floor_, keep_old_, k > 0 ? setup_.summary() : Summary::none, candidates_,
                        capacity_);
     // What is likely to be accepted as it is need not be ranked.
-    const bool ranked = Memory::asynchronous && k > 0 && !reuse && !setup_.samples_always();
-    if (ranked) memory_.rank(candidates_, capacity_, k);
-    co_await memory_.report();
+    const bool ranked = Arrays::asynchronous && k > 0 && !reuse && !setup_.samples_always();
+    if (ranked) arrays_.rank(candidates_, capacity_, k);
+    co_await arrays_.report();
 
-    const std::int64_t hits = memory_.results().found.hits;
+    const std::int64_t hits = arrays_.results().found.hits;
     selected_ = &candidates_;
     count_ = std::min(hits, capacity_);
     const bool overflows = setup_.scales_up && hits > 0;  // first_floor() has found these
-    if (refuse_non_finite && (overflows || !memory_.is_finite(gradient, setup_.count, candidates_, count_))) co_return false;
+    if (refuse_non_finite && (overflows || !arrays_.is_finite(gradient, setup_.count, candidates_, count_))) co_return false;
     if (k == 0 || setup_.picking == compress::Picking::random) {
       put_back(residual);
       if (k > 0) pick(gradient, residual, k, draw);
@@ -74,10 +77,10 @@ class Selector {
       co_return true;
     }
     if (setup_.accepts(hits, k, reuse, floor_)) co_return true;
-    rethresholded_ = setup_.threshold == Threshold::reuse;
+    rethresholded_ = period_ > 0;
     const Key<T> largest =
-        setup_.summary() == Summary::moments ? memory_.results().moments.largest : memory_.results().exceedances.largest;
-    if (setup_.uses_moments() && largest < key_infinity<T>) {
+        setup_.summary() == Summary::moments ? arrays_.results().moments.largest : arrays_.results().exceedances.largest;
+    if (estimator_ && largest < key_infinity<T>) {
       co_await select_estimated(gradient, residual, hits, k);
       co_return true;
     }
@@ -91,28 +94,33 @@ class Selector {
   [[nodiscard]] bool rethresholded() const noexcept { return rethresholded_; }
 
   /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
-  void settle(T* residual, SparseVector<T> taken) { memory_.settle(residual, selection(), taken); }
+  void settle(T* residual, SparseVector<T> taken) { arrays_.settle(residual, selection(), taken); }
   /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
   /// far larger or not finite. Where selection had to go over all entries again, up to rounding at the size of the sum.
   template <class X>
   void roll_back(const X* gradient, T* residual) {
-    memory_.roll_back(gradient, residual, setup_.count, selection(), keep_old_, selected_ == &candidates_ ? kept() : candidates_);
+    arrays_.roll_back(gradient, residual, setup_.count, selection(), keep_old_, selected_ == &candidates_ ? kept() : candidates_);
   }
 
   void reset() {
     state_ = {};
+    if (estimator_) estimator_->reset();
     forget_selection();
   }
   /// What is selected from will be `factor` times as large.
   void scale(double factor) { state_.threshold = scaled_key<T>(state_.threshold, factor); }
   void visit_state(StateVisitor& visitor) {
     visitor.state(state_);
+    if (estimator_) {
+      const StateVisitor::Scope scope(visitor, "estimator");
+      estimator_->visit_state(visitor);
+    }
     if (visitor.restores()) forget_selection();
   }
   [[nodiscard]] std::int64_t memory_bytes() const { return candidates_.bytes() + kept_elsewhere_.bytes() + sample_.bytes(); }
 
  private:
-  using Entries = typename Memory::Entries;
+  using Entries = typename Arrays::Entries;
 
   /// What lives on.
   struct State {
@@ -120,7 +128,6 @@ class Selector {
     std::int64_t samples = 0;    ///< taken so far, each another one
     Key<T> threshold = 0;        ///< the last one; 0: not known
     ThresholdForecast<T> forecast;
-    SidcoStages sidco;
 
     void visit(StateVisitor& visitor) {
       visitor.value("iteration", iteration);
@@ -128,21 +135,52 @@ class Selector {
       visitor.value("samples", samples);
       visitor.check(samples >= 0, "samples", "at least 0");
       visitor.value("threshold", threshold);
-      const auto visit_part = [&](std::string_view name, auto& part) {
-        const StateVisitor::Scope scope(visitor, name);
-        part.visit(visitor);
-      };
-      visit_part("forecast", forecast);
-      visit_part("sidco", sidco);
+      const StateVisitor::Scope scope(visitor, "forecast");
+      forecast.visit(visitor);
     }
+  };
+
+  /// All sums: in the residual, once the candidates are back there, or, without one, in the gradient.
+  template <class X>
+  class AllSums final : public WholeVector<T> {
+   public:
+    AllSums(Selector& selector, const X* gradient, T* residual) : selector_(selector), gradient_(gradient), residual_(residual) {}
+
+    task<std::int64_t> count_at_least(Key<T> threshold) override {
+      visit([&](const auto* x, std::int64_t count) { selector_.arrays_.count_hits(x, count, threshold); });
+      co_await selector_.arrays_.report();
+      co_return selector_.arrays_.results().found.hits;
+    }
+    task<Exceedances<T>> exceedances(Key<T> threshold) override {
+      visit([&](const auto* x, std::int64_t count) { selector_.arrays_.exceedances(x, count, threshold); });
+      co_await selector_.arrays_.report();
+      co_return selector_.arrays_.results().exceedances;
+    }
+    void take(const Band<T>& band) {
+      visit([&](const auto* x, std::int64_t count) { selector_.arrays_.take_band(x, count, band, selector_.kept()); });
+    }
+
+   private:
+    template <class Body>
+    void visit(Body body) {
+      selector_.put_back(residual_);
+      if (residual_ != nullptr)
+        body(static_cast<const T*>(residual_), selector_.setup_.count);
+      else
+        body(gradient_, selector_.setup_.count);
+    }
+
+    Selector& selector_;
+    const X* gradient_;
+    T* residual_;
   };
 
   template <class X>
   void pick(const X* gradient, const T* residual, std::int64_t k, const Draw& draw) {
     if (residual != nullptr)
-      memory_.pick(residual, setup_.count, k, draw, setup_.scales_up, candidates_);
+      arrays_.pick(residual, setup_.count, k, draw, setup_.scales_up, candidates_);
     else
-      memory_.pick(gradient, setup_.count, k, draw, setup_.scales_up, candidates_);
+      arrays_.pick(gradient, setup_.count, k, draw, setup_.scales_up, candidates_);
   }
 
   void forget_selection() {
@@ -150,7 +188,7 @@ class Selector {
     rethresholded_ = false;
   }
 
-  [[nodiscard]] Entries& kept() { return Memory::in_place ? candidates_ : kept_elsewhere_; }
+  [[nodiscard]] Entries& kept() { return Arrays::in_place ? candidates_ : kept_elsewhere_; }
   [[nodiscard]] Candidates<T> candidates(const T* values) const { return {values, count_, floor_}; }
 
   template <class X>
@@ -159,8 +197,8 @@ class Selector {
     if (k == 0 || setup_.picking == compress::Picking::random) co_return setup_.first_wild<T>(k);
     if (setup_.picking == compress::Picking::above_value)
       co_return static_cast<Key<T>>(key_of(static_cast<T>(setup_.picking_value)) + 1);
-    if (setup_.uses_moments()) co_return co_await sampled_key(gradient, residual, guard_limit(k) + 1, true);
-    if (setup_.threshold == Threshold::sampled) co_return co_await sampled_key(gradient, residual, k, false);
+    if (estimator_) co_return co_await sampled_key(gradient, residual, guard_limit(k) + 1, true);
+    if (setup_.threshold.row->sampled) co_return co_await sampled_key(gradient, residual, k, false);
     if (state_.threshold == 0) co_return co_await sampled_key(gradient, residual, k, true);
     co_return reuse ? state_.threshold : state_.forecast.floor(state_.threshold);
   }
@@ -169,10 +207,10 @@ class Selector {
   template <class X>
   task<Key<T>> sampled_key(const X* x, const T* y, std::int64_t k, bool safe) {
     const ThresholdSample sample(setup_.count, sample_.size(), k, safe, ++state_.samples);
-    memory_.sample(x, y, sample, sample_.data());
-    memory_.kth_key(static_cast<const T*>(sample_.data()), sample.size, sample.rank);
-    co_await memory_.report();
-    co_return memory_.results().kth.key;
+    arrays_.sample(x, y, sample, sample_.data());
+    arrays_.kth_key(static_cast<const T*>(sample_.data()), sample.size, sample.rank);
+    co_await arrays_.report();
+    co_return arrays_.results().kth.key;
   }
 
   /// `ranked`: the candidates have been, for k.
@@ -191,37 +229,37 @@ class Selector {
   }
 
   task<void> rank_candidates(std::int64_t k) {
-    memory_.rank(candidates_, count_, k);
-    co_await memory_.report();
+    arrays_.rank(candidates_, count_, k);
+    co_await arrays_.report();
   }
 
   /// Out of x, which holds all sums: by a fresh sample, or, if that misleads as well, a ranking of everything.
   template <class X>
   task<void> select_anew(const X* x, std::int64_t k) {
     floor_ = std::min(key_infinity<T>, co_await sampled_key(x, nullptr, k, true));
-    memory_.select(x, setup_.count, floor_, candidates_, capacity_);
-    memory_.rank(candidates_, capacity_, k);
-    co_await memory_.report();
-    const std::int64_t hits = memory_.results().found.hits;
+    arrays_.select(x, setup_.count, floor_, candidates_, capacity_);
+    arrays_.rank(candidates_, capacity_, k);
+    co_await arrays_.report();
+    const std::int64_t hits = arrays_.results().found.hits;
     count_ = std::min(hits, capacity_);
     if (setup_.has_enough(hits, k, floor_)) {
       keep_largest(nullptr, k);
       co_return;
     }
-    memory_.kth_key(x, setup_.count, k);
-    memory_.take_largest(x, setup_.count, k, kept());
-    co_await memory_.report();
-    state_.threshold = memory_.results().kth.key;
+    arrays_.kth_key(x, setup_.count, k);
+    arrays_.take_largest(x, setup_.count, k, kept());
+    co_await arrays_.report();
+    state_.threshold = arrays_.results().kth.key;
     selected_ = &kept();
-    count_ = memory_.results().kept;
+    count_ = arrays_.results().kept;
   }
 
   /// Reduces the candidates, which have been ranked, to the k largest, ties to the lowest index; the others stay in the residual.
   void keep_largest(T* residual, std::int64_t k) {
-    const KthKey<T> kth = memory_.results().kth;
+    const KthKey<T> kth = arrays_.results().kth;
     state_.threshold = kth.key;
     if (count_ <= k) return;
-    memory_.keep_largest(candidates_, count_, k, kept(), residual, keep_old_);
+    arrays_.keep_largest(candidates_, count_, k, kept(), residual, keep_old_);
     selected_ = &kept();
     count_ = kth.greater + std::min(kth.equal, k - kth.greater);
   }
@@ -229,13 +267,13 @@ class Selector {
   /// The residual holds the sums of the candidates, too.
   void put_back(T* residual) {
     if (residual == nullptr) return;
-    memory_.put_back(residual, candidates_, count_, keep_old_);
+    arrays_.put_back(residual, candidates_, count_, keep_old_);
     keep_old_ = key_infinity<T>;
   }
 
   template <class X>
   task<void> select_estimated(const X* gradient, T* residual, std::int64_t hits, std::int64_t k) {
-    const Moments<T> moments = memory_.results().moments;
+    const Moments<T> moments = arrays_.results().moments;
     if (!setup_.has_enough(hits, guard_limit(k) + 1, floor_)) {
       put_back(residual);
       if (residual != nullptr)
@@ -243,99 +281,41 @@ class Selector {
       else
         co_await collect_candidates(gradient, guard_limit(k) + 1);
     }
-    const Candidates<T> among = candidates(co_await memory_.on_host(candidates_, count_));
-    if (setup_.threshold == Threshold::mstopk) {
-      co_await select_mstopk(among, gradient, residual, k);
+    Survey<T> survey{.k = k, .iteration = state_.iteration, .moments = moments, .magnitudes = arrays_.results().exceedances};
+    survey.candidates = candidates(co_await arrays_.on_host(candidates_, count_));
+    AllSums<X> all(*this, gradient, residual);
+    const std::optional<Estimate<T>> found = co_await estimator_->estimate(survey, all);
+    if (!found) {
+      co_await select_exactly(gradient, residual, count_, k, false);
       co_return;
     }
-    Key<T> key = 0;
-    if (setup_.threshold == Threshold::gaussian) {
-      key = adjusted_threshold(among, moments, gaussian_threshold(moments, k), k);
-    } else if (setup_.threshold == Threshold::redsync) {
-      key = redsync_threshold(among, memory_.results().exceedances, k, setup_.samplings);
-    } else {
-      key = co_await sidco_key(among, gradient, residual, k);
-      state_.sidco.adapt(key < floor_ ? count_ : among.count_at_least(key), k);
-    }
-    const std::int64_t reaching = key >= floor_ ? among.count_at_least(key) : 0;
-    if (key >= floor_ && within_guard(reaching, k)) {
-      memory_.keep_band(candidates_, count_, {key, key, 0, 0}, kept(), residual, keep_old_);
-      selected_ = &kept();
-      count_ = reaching;
-    } else {
-      co_await select_exactly(gradient, residual, count_, k, false);
-    }
+    if (found->band.lower >= floor_)
+      arrays_.keep_band(candidates_, count_, found->band, kept(), residual, keep_old_);
+    else
+      all.take(found->band);
+    selected_ = &kept();
+    count_ = found->count;
   }
 
   /// The candidates anew, from a rank in all of x: the floor lies just above the `wanted`-th largest entry.
   template <class X>
   task<void> collect_candidates(const X* x, std::int64_t wanted) {
-    memory_.kth_key(x, setup_.count, wanted);
-    co_await memory_.report();
-    const KthKey<T> kth = memory_.results().kth;
+    arrays_.kth_key(x, setup_.count, wanted);
+    co_await arrays_.report();
+    const KthKey<T> kth = arrays_.results().kth;
     floor_ = kth.greater + kth.equal < wanted ? 1 : static_cast<Key<T>>(kth.key + 1);
-    memory_.select(x, setup_.count, floor_, candidates_, capacity_);
-    co_await memory_.report();
-    count_ = std::min(memory_.results().found.hits, capacity_);
-  }
-
-  template <class X>
-  task<void> select_mstopk(Candidates<T> among, const X* gradient, T* residual, std::int64_t k) {
-    const MsTopkThresholds<T> thresholds = mstopk_thresholds(among, memory_.results().exceedances, k, setup_.samplings);
-    const bool among_candidates = thresholds.lower >= floor_;
-    std::int64_t reaching = 0;
-    if (among_candidates) {
-      reaching = among.count_at_least(thresholds.lower);
-    } else {
-      put_back(residual);
-      if (residual != nullptr)
-        memory_.count_hits(static_cast<const T*>(residual), setup_.count, thresholds.lower);
-      else
-        memory_.count_hits(gradient, setup_.count, thresholds.lower);
-      co_await memory_.report();
-      reaching = memory_.results().found.hits;
-    }
-    const std::int64_t between = reaching - thresholds.upper_count;
-    const std::int64_t slice = std::min(k - thresholds.upper_count, between);
-    const std::uint64_t start =
-        random_number(static_cast<std::uint64_t>(state_.iteration)) % static_cast<std::uint64_t>(between - slice + 1);
-    const Band<T> band{thresholds.upper, thresholds.lower, static_cast<std::int64_t>(start), slice};
-    if (among_candidates)
-      memory_.keep_band(candidates_, count_, band, kept(), residual, keep_old_);
-    else if (residual != nullptr)
-      memory_.take_band(static_cast<const T*>(residual), setup_.count, band, kept());
-    else
-      memory_.take_band(gradient, setup_.count, band, kept());
-    selected_ = &kept();
-    count_ = thresholds.upper_count + slice;
-  }
-
-  template <class X>
-  task<Key<T>> sidco_key(Candidates<T> among, const X* gradient, T* residual, std::int64_t k) {
-    SidcoFit fit(k, state_.sidco.stages());
-    Exceedances<T> reaching = memory_.results().exceedances;
-    while (fit.refine(reaching)) {
-      const Key<T> key = key_at_least<T>(fit.threshold());
-      if (key >= floor_) {
-        reaching = kernels::host::exceedances<T>(among.values, nullptr, among.count, key);
-        continue;
-      }
-      put_back(residual);  // all sums are looked at
-      if (residual != nullptr)
-        memory_.exceedances(static_cast<const T*>(residual), setup_.count, key);
-      else
-        memory_.exceedances(gradient, setup_.count, key);
-      co_await memory_.report();
-      reaching = memory_.results().exceedances;
-    }
-    co_return key_at_least<T>(fit.threshold());
+    arrays_.select(x, setup_.count, floor_, candidates_, capacity_);
+    co_await arrays_.report();
+    count_ = std::min(arrays_.results().found.hits, capacity_);
   }
 
   SelectionSetup setup_;
-  Memory& memory_;
+  Arrays& arrays_;
+  std::int64_t period_;  // tau': runs that may share a threshold; 0: none
   std::int64_t capacity_;
   Entries candidates_, kept_elsewhere_;
-  typename Memory::template Array<T> sample_;
+  typename Arrays::template Array<T> sample_;
+  std::unique_ptr<ThresholdEstimator<T>> estimator_;  // null: thresholds are exact, reused or sampled
   State state_;
   // The last selection:
   const Entries* selected_ = &candidates_;

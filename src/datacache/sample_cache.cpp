@@ -54,9 +54,9 @@ ConfigCard card_of(const SampleCacheConfig& config, const SampleSource* source) 
     Fingerprint identity;
     identity.add(config.name);
     identity.add(source->identity());
-    card.set_text(fmt::format("{} samples", source->size()));
-    card.set_detail(fmt::format("'{}', {:016x}, {} samples of {}{} bytes, {}", config.name, identity.value(), source->size(),
-                                source->variable() ? "at most " : "", source->value_bytes(), source->identity()));
+    card.set_texts({fmt::format("{} samples", source->size()),
+                    fmt::format("'{}', {:016x}, {} samples of {}{} bytes, {}", config.name, identity.value(), source->size(),
+                                source->variable() ? "at most " : "", source->value_bytes(), source->identity())});
     set_fields(card, config);
   });
   return card;
@@ -271,7 +271,7 @@ std::shared_ptr<SampleCacheImpl> make_sample_cache(std::shared_ptr<CommunicatorS
                                                    std::shared_ptr<SampleSource> source) {
   // 1. What all want is the same.
   Lease lease = open_agreed(*comm, card_of(config, source.get()),
-                            {"sample cache", "number of samples", card_fields<SampleCacheConfig>(), "data set"}, config.name);
+                            {"sample cache", card_fields<SampleCacheConfig>(), {"number of samples", "data set"}}, config.name);
 
   // 2. What is taken together.
   const std::int64_t bytes = store_bytes(*comm, config, *source);

@@ -198,8 +198,7 @@ std::shared_ptr<SampleLoaderImpl> make_sample_loader(const std::shared_ptr<Sampl
     made = std::make_shared<SampleLoaderImpl>(cache, config);
     set_fields(card, config);
   });
-  static_cast<void>(
-      open_agreed(*cache->comm, card, {"loader of samples", "", card_fields<SampleLoaderConfig>()}, cache->config.name));
+  static_cast<void>(open_agreed(*cache->comm, card, {"loader of samples", card_fields<SampleLoaderConfig>()}, cache->config.name));
   return made;
 }
 

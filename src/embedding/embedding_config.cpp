@@ -50,7 +50,7 @@ ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c, topology);
-    card.set_text(c.exchange);
+    card.set_texts({c.exchange});
     set_fields(card, c);
   });
   return card;
@@ -91,7 +91,7 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
 }
 
 detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
-  return open_agreed(comm, make_card(config, comm.topology), {"table", "exchange", card_fields<EmbeddingConfig>()}, config.name);
+  return open_agreed(comm, make_card(config, comm.topology), {"table", card_fields<EmbeddingConfig>(), {"exchange"}}, config.name);
 }
 
 void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes) {

@@ -16,12 +16,12 @@ constexpr std::uint64_t turned = std::numeric_limits<std::int64_t>::max();  // m
 
 }  // namespace
 
-Adaptation::Adaptation(FusionScheme scheme, Line line, const LinearCost& prior, std::int64_t most_bytes)
+Adaptation::Adaptation(const SchemeRow& scheme, Line line, const LinearCost& prior, std::int64_t entry_bytes)
     : scheme_(scheme),
       line_(std::move(line)),
       prior_(prior),
       cost_(prior),
-      most_bytes_(most_bytes),
+      entry_bytes_(entry_bytes),
       settled_(!measures() || line_.size() < 2) {
   for (const Load& load : line_) {
     const auto tensor = static_cast<std::size_t>(load.tensor);
@@ -63,7 +63,7 @@ Division Adaptation::end_round(const Division& division) {
   for (std::size_t i = 0; i < division.size(); ++i) samples_.push_back({bytes_of(division[i]), exchanges_[i]});
   cost_ = fit(samples_, prior_);
   std::stable_sort(line_.begin(), line_.end(), [](const Load& a, const Load& b) { return a.ready < b.ready; });
-  Division chosen = next();
+  Division chosen = scheme_.refit({line_, cost_, 0, entry_bytes_});
   const bool known = std::any_of(tried_.begin(), tried_.end(), [&](const Tried& t) { return t.division == chosen; });
   if (tried_.size() < most_rounds && !known) return chosen;
   // The first ran while everything was cold: it has another chance.
@@ -79,11 +79,6 @@ Division Adaptation::best() const {
     if (tried.total < worth_it * fastest->total) fastest = &tried;
   }
   return fastest->division;
-}
-
-Division Adaptation::next() const {
-  if (scheme_ == FusionScheme::ahead_fitted) return divide(line_, earliest(line_, cost_, most_buffers));
-  return divide(line_, balanced(line_, cost_, most_bytes_));
 }
 
 std::string Adaptation::text() const {

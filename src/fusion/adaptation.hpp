@@ -10,22 +10,20 @@
 #include <span>
 #include <string>
 #include <vector>
-#include <weir/fusion.hpp>
 
 #include "fusion/division.hpp"
+#include "fusion/scheme.hpp"
 
 namespace weir::fusion {
 
 class Adaptation {
  public:
-  /// `line` is in the expected order, `prior` what the cost functions say of an exchange; buffers have at most `most_bytes` where
-  /// the scheme limits them. Other schemes have settled at once.
-  Adaptation(FusionScheme scheme, Line line, const LinearCost& prior, std::int64_t most_bytes);
+  /// `line` is in the expected order, `prior` what the cost functions say of an exchange, `entry_bytes` the size of a full buffer
+  /// as it travels. Schemes that do not measure have settled at once.
+  Adaptation(const SchemeRow& scheme, Line line, const LinearCost& prior, std::int64_t entry_bytes);
 
   /// Whether the scheme divides by measured times.
-  [[nodiscard]] bool measures() const {
-    return scheme_ == FusionScheme::ahead_inter_intra || scheme_ == FusionScheme::ahead_fitted;
-  }
+  [[nodiscard]] bool measures() const { return scheme_.refit != nullptr; }
   [[nodiscard]] bool settled() const { return settled_; }
   [[nodiscard]] std::int64_t regroupings() const { return regroupings_; }
   /// Returns a line of text that says what was measured.
@@ -45,17 +43,15 @@ class Adaptation {
  private:
   static constexpr int warm_iterations = 1, measured_iterations = 5;
   static constexpr std::size_t most_rounds = 4;
-  static constexpr std::size_t most_buffers = 64;
 
   [[nodiscard]] Division end_round(const Division& division);
-  [[nodiscard]] Division next() const;
   [[nodiscard]] Division best() const;
   [[nodiscard]] std::int64_t bytes_of(const std::vector<int>& buffer) const;
 
-  FusionScheme scheme_;
+  const SchemeRow& scheme_;
   Line line_;
   LinearCost prior_, cost_;
-  std::int64_t most_bytes_;
+  std::int64_t entry_bytes_;
   std::vector<std::int64_t> bytes_;  // by tensor
   bool settled_;
   std::int64_t regroupings_ = 0;

@@ -10,17 +10,10 @@
 
 #include "fusion/division.hpp"
 #include "fusion/exchange.hpp"
+#include "fusion/scheme.hpp"
+#include "fusion/setup.hpp"
 
 namespace weir::fusion {
-
-/// What an object is made with, agreed on by all ranks.
-struct FusionSetup {
-  FusionConfig config;  ///< in force
-  const AllreduceRow* row = nullptr;
-  Line line;  ///< in the order in which gradients are expected
-  LinearCost cost;
-  std::string explanation;
-};
 
 /// Entries that fill a buffer.
 template <class T>
@@ -47,8 +40,10 @@ class Buffers {
 
   /// Makes units. `shared` outlives it.
   Buffers(Shared<T>& shared, const FusionSetup& setup)
-      : shared_(shared), division_(first_division(setup)), places_(tensors().size()) {
-    if (shared.config.scheme == FusionScheme::behind) {
+      : shared_(shared),
+        division_(setup.scheme->divide({setup.line, setup.cost, setup.config.buffer_bytes, bytes_of_buffer<T>(setup.config)})),
+        places_(tensors().size()) {
+    if (setup.scheme->selects_in_buffers) {
       for (const std::vector<int>& buffer : division_) make_unit(buffer);
     } else {
       for (int tensor = 0; tensor < static_cast<int>(tensors().size()); ++tensor) make_unit({tensor});
@@ -121,41 +116,11 @@ class Buffers {
   [[nodiscard]] std::span<const FusedTensor> tensors() const { return shared_.tensors; }
   [[nodiscard]] const FusedTensor& described(int tensor) const { return tensors()[static_cast<std::size_t>(tensor)]; }
 
-  [[nodiscard]] Division first_division(const FusionSetup& setup) const {
-    const auto of_gradients = [&](const Line& line) { return divide(line, by_bytes(line, setup.config.buffer_bytes)); };
-    switch (setup.config.scheme) {
-      case FusionScheme::none:
-        return divide(setup.line, one_each(setup.line));
-      case FusionScheme::behind:
-        return of_gradients(by_gradient_bytes(setup.line));
-      case FusionScheme::ahead:
-        return of_gradients(by_gradient_bytes(only_dense(setup.line)));
-      case FusionScheme::omgs:
-        return divide(setup.line, merged(setup.line, setup.cost));
-      case FusionScheme::cupcake:
-        return divide(setup.line, earliest(setup.line, setup.cost, setup.line.size()));
-      case FusionScheme::ahead_tapered:
-        return divide(setup.line, tapered(setup.line, bytes_of_buffer<T>(setup.config)));
-      default:
-        return divide(setup.line, by_bytes(setup.line, bytes_of_buffer<T>(setup.config)));
-    }
-  }
-  [[nodiscard]] Line only_dense(const Line& line) const {
-    Line dense;
-    std::copy_if(line.begin(), line.end(), std::back_inserter(dense),
-                 [&](const Load& load) { return described(load.tensor).dense; });
-    return dense;
-  }
-  [[nodiscard]] Line by_gradient_bytes(Line line) const {
-    for (Load& load : line) load.bytes = described(load.tensor).count * static_cast<std::int64_t>(sizeof(T));
-    return line;
-  }
-
   /// Makes a unit of the sparse tensors among these.
   void make_unit(const std::vector<int>& buffer) {
     const FusionConfig& config = shared_.config;
     std::vector<Part> parts;
-    SelectionSetup setup{0, 0, shared_.threshold(), config.threshold_period, config.samplings};
+    SelectionSetup setup{.threshold = shared_.threshold()};
     bool any_optional = false;
     for (const int tensor : buffer) {
       const FusedTensor& t = described(tensor);
@@ -167,7 +132,7 @@ class Buffers {
     }
     if (parts.empty()) return;
     const ContributionRules rules{.selection = setup,
-                                  .most_selected = most_selected(setup.threshold, setup.count, setup.largest_k),
+                                  .most_selected = most_selected(setup.threshold.at_most_k(), setup.count, setup.largest_k),
                                   .feedback = {},
                                   .keeps_residual = config.error_feedback == Feedback::residual,
                                   .refuses_non_finite = config.non_finite != NonFinite::propagate,

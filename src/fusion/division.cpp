@@ -54,39 +54,6 @@ Ends tapered(std::span<const Load> line, std::int64_t most) {
   return ends;
 }
 
-namespace {
-
-/// Grows stretches one after the other: joins(stretch's begin in time, its bytes, the next tensor) says whether it goes on.
-template <class Joins>
-Ends grown(const Line& line, const LinearCost& cost, Joins joins) {
-  Ends ends;
-  double free = 0;  // when the network is
-  for (std::size_t i = 0; i < line.size();) {
-    std::int64_t bytes = line[i].bytes;
-    double begin = std::max(free, line[i].ready);
-    for (++i; i < line.size() && joins(begin, bytes, line[i]); ++i) {
-      bytes += line[i].bytes;
-      begin = std::max(begin, line[i].ready);
-    }
-    free = begin + cost(bytes);
-    ends.push_back(i);
-  }
-  return ends;
-}
-
-}  // namespace
-
-Ends merged(const Line& line, const LinearCost& cost) {
-  return grown(line, cost, [&](double begin, std::int64_t, const Load& next) { return next.ready - begin < cost.startup; });
-}
-
-Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most) {
-  return grown(line, cost, [&](double begin, std::int64_t bytes, const Load& next) {
-    const bool comes_meanwhile = next.ready <= begin, comes_late = begin + cost(bytes) < next.ready;
-    return (comes_meanwhile || comes_late) && bytes + next.bytes <= most;
-  });
-}
-
 Ends earliest(const Line& line, const LinearCost& cost, std::size_t most_buffers) {
   // done[i]: when the exchanges of the first i tensors have ended, in the best division of these, with a small price on each.
   const std::size_t n = line.size();

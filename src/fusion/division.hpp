@@ -16,6 +16,8 @@ struct Load {
   std::int64_t elements = 0;  ///< of the index space of its buffer; 0 for a dense one
   std::int64_t bytes = 0;     ///< that it makes travel, roughly
   double ready = 0;           ///< when its gradient has been handed in and sparsified
+  std::int64_t gradient_bytes = 0;
+  bool dense = false;
 };
 using Line = std::vector<Load>;
 
@@ -37,12 +39,6 @@ using Ends = std::vector<std::size_t>;
 [[nodiscard]] Ends by_bytes(std::span<const Load> line, std::int64_t most);
 /// The same, and the first and the last two stretches are small: a sixteenth and a quarter of `most`, the smallest outside.
 [[nodiscard]] Ends tapered(std::span<const Load> line, std::int64_t most);
-/// OMGS-SGD (Shi et al. 2020), with the merge rule of MG-WFBP: the next tensor joins where it is ready before the startup of the
-/// stretch that waits for it would be over.
-[[nodiscard]] Ends merged(const Line& line, const LinearCost& cost);
-/// SAFusion-Intra: exchanges take as long as the next stretch takes to come. What comes while the network is busy joins, and as
-/// long as the exchange would end before the next tensor comes, that joins, too; up to `most` bytes.
-[[nodiscard]] Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most);
 /// The stretches whose last exchange ends first, one exchange after the other; fewer of them where the ends differ by less than a
 /// tenth of a startup each. At most `most_buffers`, and stretches of at most 4,096 tensors.
 [[nodiscard]] Ends earliest(const Line& line, const LinearCost& cost, std::size_t most_buffers);

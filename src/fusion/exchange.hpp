@@ -37,7 +37,7 @@ struct Shared {
   const AllreduceRow* row = nullptr;
   std::span<const FusedTensor> tensors;
   Threads threads;
-  HostMemory<T> memory;  ///< for passes over gradients
+  HostArrays<T> memory;  ///< for passes over gradients
   std::vector<detail::Lease> leases{};
   std::vector<Slot<T>> slots;
   FusionStatistics statistics{};
@@ -45,7 +45,7 @@ struct Shared {
   int in_flight = 0;
   Clock::time_point busy_since{}, last_end{};
 
-  [[nodiscard]] Threshold threshold() const { return row->threshold.value_or(config.threshold); }
+  [[nodiscard]] ThresholdMethod threshold() const { return threshold_of(config, row->threshold); }
   /// The same on all ranks.
   [[nodiscard]] int tag(std::size_t number) const {
     return leases[number / detail::Lease::tags].tag(static_cast<int>(number % detail::Lease::tags));
@@ -101,10 +101,10 @@ template <class T>
   spec.count = contents.count;
   spec.type = config.type;
   spec.final_k = spec.largest_k = contents.k;
-  spec.at_most_k = selects_at_most_k(shared.threshold());
+  spec.at_most_k = shared.threshold().at_most_k();
   // At least what the units may select together: guards round down, for each.
   spec.largest_local = most_selected(spec.at_most_k, contents.count, contents.k);
-  spec.reuse_period = shared.threshold() == Threshold::reuse ? config.threshold_period : 0;
+  spec.reuse_period = shared.threshold().period();
   spec.wire_format = config.wire_format;
   spec.wire_values = config.wire_values;
   spec.parameters = parameters_of(*shared.row, config.algorithm_parameters);

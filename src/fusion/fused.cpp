@@ -6,7 +6,7 @@
 #include "base/error.hpp"
 #include "communicator/config_card.hpp"
 #include "fusion/fusion_config.hpp"
-#include "fusion/typed_fused.hpp"
+#include "fusion/setup.hpp"
 #include "model/cost.hpp"
 #include "plan/plan_config.hpp"
 
@@ -58,7 +58,7 @@ const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config
   double least = 0;
   std::string predicted;
   for (const AllreduceRow& row : allreduce_registry()) {
-    if (!row.sparse() || !row.delivers_all || row.sharded || row.threshold) continue;
+    if (!row.sparse() || !row.delivers_all || row.sharded || !row.threshold.empty()) continue;
     const double seconds = exchange_seconds(cost_of(comm, config, row, totals, k));
     predicted += fmt::format("{}{} {:.3f} ms", predicted.empty() ? "" : ", ", row.name, seconds * 1e3);
     if (best != nullptr && seconds >= least) continue;
@@ -74,6 +74,7 @@ FusionSetup set_up(CommunicatorState& comm, const FusionConfig& config, std::spa
   FusionSetup setup;
   setup.config = config;
   if (setup.config.error_feedback == Feedback::automatic) setup.config.error_feedback = Feedback::residual;
+  setup.scheme = &find_scheme(config.scheme);
   setup.explanation = fmt::format("scheme: {}\n", name_of(config.scheme));
   const Totals totals = totals_of(config, tensors);
   if (is_automatic(config.algorithm)) {
@@ -99,29 +100,10 @@ FusionSetup set_up(CommunicatorState& comm, const FusionConfig& config, std::spa
     if (totals.count > 0 && !tensor.dense)
       ready += all.select * static_cast<double>(tensor.count) / static_cast<double>(totals.count);
     setup.line.push_back({static_cast<int>(i), tensor.dense ? 0 : tensor.count,
-                          tensor.dense ? tensor.count * type_bytes(config.type) : k * entry, ready});
+                          tensor.dense ? tensor.count * type_bytes(config.type) : k * entry, ready,
+                          tensor.count * type_bytes(config.type), tensor.dense});
   }
   return setup;
-}
-
-template <class T>
-std::shared_ptr<FusedImpl> make_typed(std::shared_ptr<CommunicatorState> comm, FusionSetup setup, Lease first,
-                                      std::span<const FusedTensor> tensors) {
-  std::shared_ptr<TypedFused<T>> made;
-  Leases& leases = comm->leases;
-  const std::string name = setup.config.name;
-  std::vector<Lease> taken;
-  int more = 0;
-  comm->agree("fusing tensors", "fused", name, [&] {
-    made = std::make_shared<TypedFused<T>>(comm, std::move(setup), tensors);
-    more = (made->tags() - 1) / Lease::tags;
-    taken.reserve(static_cast<std::size_t>(more) + 1);
-    leases.prepare(comm->transport->max_tag(), more);
-  });
-  taken.push_back(std::move(first));
-  for (int i = 0; i < more; ++i) taken.push_back(leases.take());
-  comm->agree("making buffers", "fused", name, [&] { made->open(std::move(taken)); });
-  return made;
 }
 
 }  // namespace
@@ -129,13 +111,12 @@ std::shared_ptr<FusedImpl> make_typed(std::shared_ptr<CommunicatorState> comm, F
 std::shared_ptr<FusedImpl> make_fused(std::shared_ptr<CommunicatorState> comm, const FusionConfig& config,
                                       std::span<const FusedTensor> tensors) {
   Lease lease = open_agreed(*comm, make_card(config, tensors),
-                            {"fused", "algorithm", card_fields<FusionConfig>(), "number of tensors"}, config.name);
+                            {"fused", card_fields<FusionConfig>(), {"algorithm", "number of tensors", "threshold"}}, config.name);
   agree_on_tensors(*comm, config, tensors);
   static_cast<void>(comm->agreed_machine());
   FusionSetup setup;
   comm->agree("fusing tensors", "fused", config.name, [&] { setup = set_up(*comm, config, tensors); });
-  if (config.type == DataType::float32) return make_typed<float>(comm, std::move(setup), std::move(lease), tensors);
-  return make_typed<double>(comm, std::move(setup), std::move(lease), tensors);
+  return make_typed_fused(std::move(comm), std::move(setup), std::move(lease), tensors);
 }
 
 }  // namespace weir::detail

@@ -12,7 +12,8 @@
 #include "base/fingerprint.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
-#include "contribution/threshold_estimators.hpp"
+#include "contribution/threshold.hpp"
+#include "fusion/scheme.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir::fusion {
@@ -81,7 +82,7 @@ void check_parameters(const FusionConfig& c) {
   for (const AllreduceRow& row : allreduce_registry()) {
     if (is_automatic(c.algorithm) ? !row.sparse() : row.name != c.algorithm) continue;
     ExchangeSpec spec;
-    spec.at_most_k = selects_at_most_k(row.threshold.value_or(c.threshold));
+    spec.at_most_k = threshold_of(c, row.threshold).at_most_k();
     spec.wire_values = c.wire_values;
     spec.parameters =
         is_automatic(c.algorithm) ? parameters_if_chosen(row, c.algorithm_parameters) : parameters_of(row, c.algorithm_parameters);
@@ -112,7 +113,7 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
     if (!tensors[i].dense) sparse += static_cast<double>(tensors[i].count);
   }
   require(all < 0x1p58, "the tensors have {} elements together: at most 2^58 can be fused", all);
-  require(c.scheme != FusionScheme::ahead || sparse <= static_cast<double>(most_sparse),
+  require(!find_scheme(c.scheme).fills_as_they_come || sparse <= static_cast<double>(most_sparse),
           "scheme is ahead: the tensors have {} elements together, and it takes 2^32 - 1; choose ahead_inter", sparse);
 }
 
@@ -120,8 +121,8 @@ ConfigCard make_card(const FusionConfig& c, std::span<const FusedTensor> tensors
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c, tensors);
-    card.set_text(algorithm_text(c.algorithm, c.algorithm_parameters));
-    card.set_detail(fmt::format("{}", tensors.size()));
+    card.set_texts(
+        {algorithm_text(c.algorithm, c.algorithm_parameters), fmt::format("{}", tensors.size()), threshold_of(c, {}).text()});
     set_fields(card, c);
   });
   return card;
@@ -235,7 +236,7 @@ Error error_of(ErrorReport report, const FusionConfig& config, std::span<const F
       return {WEIR_ERR_NON_FINITE,
               whose + fmt::format("the gradient of rank {} holds NaN or infinity; gradients and residuals of {} are as before. Set "
                                   "non_finite to skip or propagate to accept it",
-                                  rank, config.scheme == FusionScheme::ahead ? "all sparse tensors" : "its buffer")};
+                                  rank, find_scheme(config.scheme).fills_as_they_come ? "all sparse tensors" : "its buffer")};
     case Wrong::null_pointer:
       return wrong(fmt::format("rank {} gave a null gradient; give {} elements of {}{}", rank, tensor.count, name_of(config.type),
                                refused_by_binding));

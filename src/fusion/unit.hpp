@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "contribution/contribution.hpp"
-#include "contribution/host_memory.hpp"
+#include "contribution/host_arrays.hpp"
 
 namespace weir::fusion {
 
@@ -17,33 +17,33 @@ struct Part {
 
 template <class T>
 class Unit {
-  HostMemory<T> memory_;  // the contribution's
+  HostArrays<T> arrays_;  // the contribution's
 
  public:
   /// Where parts are several, gradients are copied next to each other. `any_optional`: a part may be left out of an iteration.
   Unit(std::vector<Part> of, const ContributionRules& rules, const Threads& threads, bool any_optional)
-      : memory_(std::nullopt, nullptr, rules.selection.count, rules.selection.uses_moments() ? rules.selection.capacity() : 0,
+      : arrays_(std::nullopt, nullptr, rules.selection.count, rules.selection.estimates() ? rules.selection.capacity() : 0,
                 threads),
         parts(std::move(of)),
         count(rules.selection.count),
         k(rules.selection.largest_k),
         most_selected(rules.most_selected),
-        contribution(rules, memory_),
+        contribution(rules, arrays_),
         gradient_(parts.size() > 1 ? count : 0),
         set_aside_(rules.keeps_residual && parts.size() > 1 && any_optional ? count : 0) {
-    if (gradient_.size() > 0) memory_.fill_zero(gradient_.data(), count);  // touched first by the threads that select from it
+    if (gradient_.size() > 0) arrays_.fill_zero(gradient_.data(), count);  // touched first by the threads that select from it
     left_out_.reserve(parts.size());
   }
 
   /// The gradient of a part, on the way into a unit of several.
-  void copy_in(const Part& part, const T* gradient) { memory_.narrow(gradient, gradient_.data() + part.begin, part.count); }
+  void copy_in(const Part& part, const T* gradient) { arrays_.narrow(gradient, gradient_.data() + part.begin, part.count); }
   /// The part contributes nothing: neither does its residual, which settled() brings back.
   void leave_out(const Part& part) {
-    memory_.fill_zero(gradient_.data() + part.begin, part.count);
+    arrays_.fill_zero(gradient_.data() + part.begin, part.count);
     if (set_aside_.size() == 0) return;
     T* const residual = contribution.residual().data() + part.begin;
-    memory_.narrow(residual, set_aside_.data() + part.begin, part.count);
-    memory_.fill_zero(residual, part.count);
+    arrays_.narrow(residual, set_aside_.data() + part.begin, part.count);
+    arrays_.fill_zero(residual, part.count);
     left_out_.push_back(part);
   }
   /// Compensates and selects. `gradient` is that of the only part; null: what was copied in. It stays until the unit has settled.
@@ -62,17 +62,17 @@ class Unit {
   /// After the contribution has settled, or was rolled back.
   void settled() {
     T* const residual = contribution.residual().data();
-    for (const Part& part : left_out_) memory_.add(set_aside_.data() + part.begin, residual + part.begin, part.count);
+    for (const Part& part : left_out_) arrays_.add(set_aside_.data() + part.begin, residual + part.begin, part.count);
     left_out_.clear();
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return memory_.memory_bytes() + contribution.memory_bytes() + gradient_.bytes() + set_aside_.bytes();
+    return arrays_.memory_bytes() + contribution.memory_bytes() + gradient_.bytes() + set_aside_.bytes();
   }
 
   const std::vector<Part> parts;
   const std::int64_t count, k, most_selected;
-  Contribution<HostMemory<T>> contribution;
+  Contribution<HostArrays<T>> contribution;
   int awaited = 0;  ///< parts that have not come in this iteration
 
  private:

@@ -116,7 +116,7 @@ ConfigCard optimizer_card(const OptimizerConfig& config, std::span<const Optimiz
   card.outcome = detail::outcome_of([&] {
     check_config(config);
     check_layers(layers);
-    card.set_detail(text_of(layers));
+    card.set_texts({text_of(layers)});
     set_fields(card, config);
   });
   return card;
@@ -395,8 +395,8 @@ std::int64_t OptimizerImpl::memory_bytes() const {
 
 std::shared_ptr<OptimizerImpl> make_optimizer(const std::shared_ptr<CommunicatorState>& comm, const OptimizerConfig& config,
                                               std::span<const OptimizedLayer> layers) {
-  static_cast<void>(open_agreed(*comm, optimizer_card(config, layers),
-                                {"optimizer", "rule", card_fields<OptimizerConfig>(), "layers"}, config.name));
+  static_cast<void>(
+      open_agreed(*comm, optimizer_card(config, layers), {"optimizer", card_fields<OptimizerConfig>(), {"layers"}}, config.name));
   std::shared_ptr<OptimizerImpl> made;
   comm->agree("making an optimizer", "optimizer", config.name, [&] { made = std::make_shared<OptimizerImpl>(comm); });
   made->open(config, layers);

@@ -48,19 +48,19 @@ ConfigCard card_of(const OperatorConfig& config, std::span<const OperatorPart> p
   card.outcome = outcome_of([&] {
     check_fields(config);
     check_parts(parts);
-    card.set_detail(fingerprint(parts));
+    card.set_texts({fingerprint(parts)});
     set_fields(card, config);
   });
   return card;
 }
 
 /// Whichever is predicted to end first; of equals, the one that sends less.
-OperatorPlan planned(CommunicatorState& comm, const OperatorConfig& config, std::span<const OperatorPart> parts,
+OperatorChoice planned(CommunicatorState& comm, const OperatorConfig& config, std::span<const OperatorPart> parts,
                      double use_seconds) {
   constexpr std::array divisions = {OperatorDivision::replicated, OperatorDivision::node, OperatorDivision::all};
   constexpr std::array words = {"by every rank", "among the ranks of each node", "among all ranks"};
   const Problem ranks = make_problem(comm.topology, 1, 1);
-  OperatorPlan plan{config, {}, {}};
+  OperatorChoice plan{config, {}, {}};
   std::string predicted;
   for (std::size_t i = 0; i < divisions.size(); ++i) {
     OperatorCost cost = cost_of(comm.agreed_machine().machine, ranks, parts, config.variable, divisions[i]);
@@ -81,7 +81,7 @@ OperatorPlan planned(CommunicatorState& comm, const OperatorConfig& config, std:
 
 }  // namespace
 
-OperatorImpl::OperatorImpl(std::shared_ptr<CommunicatorState> communicator, OperatorPlan plan, Lease lease,
+OperatorImpl::OperatorImpl(std::shared_ptr<CommunicatorState> communicator, OperatorChoice plan, Lease lease,
                            std::span<const OperatorPart> described)
     : AsynchronousCall(std::move(communicator), plan.config.name, plan.config.priority, lease.tag()),
       config(plan.config),
@@ -261,8 +261,7 @@ void OperatorImpl::completed() {
 
 std::shared_ptr<OperatorImpl> make_operator(std::shared_ptr<CommunicatorState> comm, const OperatorConfig& config,
                                             std::span<const OperatorPart> parts, double use_seconds) {
-  Lease lease =
-      open_agreed(*comm, card_of(config, parts), {"operator", "name", card_fields<OperatorConfig>(), "its parts"}, config.name);
+  Lease lease = open_agreed(*comm, card_of(config, parts), {"operator", card_fields<OperatorConfig>(), {"its parts"}}, config.name);
   static_cast<void>(comm->agreed_machine());
   std::shared_ptr<OperatorImpl> made;
   comm->agree("making an operator", "operator", config.name, [&] {

@@ -17,7 +17,7 @@
 namespace weir::optim {
 
 /// What an operator is made with, agreed on by all ranks.
-struct OperatorPlan {
+struct OperatorChoice {
   OperatorConfig config;  ///< in force
   OperatorCost predicted;
   std::string explanation;
@@ -31,7 +31,7 @@ namespace weir::detail {
 /// one exchange where results come by way of memory of the operator's own.
 class OperatorImpl final : public AsynchronousCall {
  public:
-  OperatorImpl(std::shared_ptr<CommunicatorState> communicator, optim::OperatorPlan plan, Lease lease,
+  OperatorImpl(std::shared_ptr<CommunicatorState> communicator, optim::OperatorChoice plan, Lease lease,
                std::span<const OperatorPart> described);
 
   /// Starts a run. `ahead` may hold an error of this rank from before its work: it does no work then.

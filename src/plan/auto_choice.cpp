@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/switch_groups.hpp"
-#include "contribution/threshold_estimators.hpp"
+#include "contribution/threshold.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
 
@@ -25,7 +25,7 @@ bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const Allre
   // Without in-node steps and switches it is the same as the algorithm that it shards.
   const bool flat = comm.topology.largest_node() == 1 && !(row.by_switch && find_switch_groups(comm.topology));
   if (row.sharded && (flat || config.memory == MemorySpace::cuda)) return false;
-  if (row.threshold && row.threshold != config.threshold) return false;  // the user has asked for another selection
+  if (!row.threshold.empty() && row.threshold != config.threshold) return false;  // the user has asked for another selection
   if (row.packed()) return config.type == DataType::float32;
   if (!row.sparse()) return config.algorithm != "auto_sparse";
   return config.count <= std::numeric_limits<std::uint32_t>::max();
@@ -96,7 +96,7 @@ void choose_here(const CommunicatorState& comm, const FoundMachine& found, const
   Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
   problem.shared_memory = comm.settings.shared_memory;
   problem.any_schedule =
-      selects_at_most_k(config.threshold) && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
+      threshold_of(config, {}).at_most_k() && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
   Allowed allowed{.algorithms = {},
                   .values = config.wire_values,
                   .compressors = compress::make_compressors(config.compressor, config.compressor_parameters),

@@ -12,26 +12,26 @@
 namespace weir::detail {
 
 /// What comes before gradients travel whole: ranks agree that all of them are sound.
-template <class Memory>
+template <class Arrays>
 class Soundness {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
-  /// `non_finite`: NaN and infinity may travel. No magnitude may have the key `first_wild` or a larger one. `memory` outlives it.
-  Soundness(std::int64_t count, bool non_finite, Key<T> first_wild, Memory& memory)
-      : count_(count), non_finite_(non_finite), first_wild_(first_wild), memory_(memory) {}
+  /// `non_finite`: NaN and infinity may travel. No magnitude may have the key `first_wild` or a larger one. `arrays` outlives it.
+  Soundness(std::int64_t count, bool non_finite, Key<T> first_wild, Arrays& arrays)
+      : count_(count), non_finite_(non_finite), first_wild_(first_wild), arrays_(arrays) {}
 
   /// Returns what is wrong with this rank's gradient; `input_error`, if that is an error.
   task<ErrorReport> check(Channel channel, const G* gradient, ErrorReport input_error) {
     if (input_error || non_finite_ || count_ == 0) co_return input_error;
     const StageScope stage = channel.stage(Stage::check_finite);
     if (first_wild_ < key_infinity<T>)
-      memory_.exceedances(gradient, count_, first_wild_);
+      arrays_.exceedances(gradient, count_, first_wild_);
     else
-      memory_.count_non_finite(gradient, count_);
-    co_await memory_.report();
-    co_return memory_.results().exceedances.count > 0 ? ErrorReport(InputError::non_finite, channel.rank()) : ErrorReport();
+      arrays_.count_non_finite(gradient, count_);
+    co_await arrays_.report();
+    co_return arrays_.results().exceedances.count > 0 ? ErrorReport(InputError::non_finite, channel.rank()) : ErrorReport();
   }
   /// Returns the largest error of any rank.
   task<ErrorReport> agree(Channel channel, ErrorReport input_error) {
@@ -45,19 +45,19 @@ class Soundness {
   std::int64_t count_;
   bool non_finite_;
   Key<T> first_wild_;
-  Memory& memory_;
+  Arrays& arrays_;
   std::uint64_t words_[2] = {};
 };
 
-template <class Memory>
+template <class Arrays>
 class DenseRun {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
-  /// `non_finite`: NaN and infinity may travel. `memory` outlives it.
-  DenseRun(std::unique_ptr<DenseAllreduce<G>> algorithm, std::int64_t count, bool non_finite, Memory& memory)
-      : algorithm_(std::move(algorithm)), count_(count), soundness_(count, non_finite, key_infinity<T>, memory) {}
+  /// `non_finite`: NaN and infinity may travel. `arrays` outlives it.
+  DenseRun(std::unique_ptr<DenseAllreduce<G>> algorithm, std::int64_t count, bool non_finite, Arrays& arrays)
+      : algorithm_(std::move(algorithm)), count_(count), soundness_(count, non_finite, key_infinity<T>, arrays) {}
 
   /// `data`, the gradient, becomes the update, unless the outcome has an error.
   task<StepOutcome> exchange(Channel channel, G* data, ErrorReport input_error) {
@@ -77,7 +77,7 @@ class DenseRun {
  private:
   std::unique_ptr<DenseAllreduce<G>> algorithm_;
   std::int64_t count_;
-  Soundness<Memory> soundness_;
+  Soundness<Arrays> soundness_;
 };
 
 }  // namespace weir::detail

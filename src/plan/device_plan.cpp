@@ -9,7 +9,7 @@
 #include "compress/device_codec.hpp"
 #include "nccl/allreduce_dense.hpp"
 #include "plan/compression.hpp"
-#include "plan/cuda_memory.hpp"
+#include "plan/cuda_arrays.hpp"
 #include "plan/typed_plan.hpp"
 
 namespace weir::detail {
@@ -40,7 +40,7 @@ bool connect_nodes(CommunicatorState& comm, const AllreduceConfig& config, int t
 template <class G, class T>
 std::shared_ptr<PlanImpl> make(std::shared_ptr<CommunicatorState> comm, const std::vector<AllreduceConfig>& candidates, Lease lease,
                                const DeviceNeeds& needs) {
-  return std::make_shared<TypedPlan<CudaMemory<G, T>>>(std::move(comm), candidates, std::move(lease), needs.nccl, needs.in_nodes);
+  return std::make_shared<TypedPlan<CudaArrays<G, T>>>(std::move(comm), candidates, std::move(lease), needs.nccl, needs.in_nodes);
 }
 
 }  // namespace

@@ -10,14 +10,14 @@
 
 namespace weir::detail {
 
-template <class Memory>
+template <class Arrays>
 class Estimate {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
-  /// Makes an estimate of `count` elements, or an empty object with 0. Updates are divided by `divisor`. `memory` outlives it.
-  Estimate(std::int64_t count, double divisor, Memory& memory) : memory_(memory), divisor_(divisor), sum_(count) {
+  /// Makes an estimate of `count` elements, or an empty object with 0. Updates are divided by `divisor`. `arrays` outlives it.
+  Estimate(std::int64_t count, double divisor, Arrays& arrays) : arrays_(arrays), divisor_(divisor), sum_(count) {
     state_.divisor = divisor;
     reset();
   }
@@ -27,21 +27,21 @@ class Estimate {
   /// was divided by that: it is divided anew.
   void deliver(G* result, SparseVector<T> update) {
     if (const double last = std::exchange(state_.divisor, divisor_); last != divisor_)
-      memory_.waxpby(static_cast<T>(last / divisor_), sum_.data(), T{0}, nullptr, sum_.data(), sum_.size());
+      arrays_.waxpby(static_cast<T>(last / divisor_), sum_.data(), T{0}, nullptr, sum_.data(), sum_.size());
     if (update.indices == nullptr)
-      memory_.add(update.values, sum_.data(), update.count);
+      arrays_.add(update.values, sum_.data(), update.count);
     else
-      memory_.scatter_add(sum_.data(), update, {});
-    if (result != nullptr) memory_.narrow(sum_.data(), result, sum_.size());
+      arrays_.scatter_add(sum_.data(), update, {});
+    if (result != nullptr) arrays_.narrow(sum_.data(), result, sum_.size());
   }
 
   void reset() {
     if (sum_.size() == 0) return;
-    memory_.fill_zero(sum_.data(), sum_.size());
-    memory_.finish();
+    arrays_.fill_zero(sum_.data(), sum_.size());
+    arrays_.finish();
   }
   void scale(double factor) {
-    if (sum_.size() > 0) memory_.rescale(sum_.data(), sum_.size(), static_cast<T>(factor));
+    if (sum_.size() > 0) arrays_.rescale(sum_.data(), sum_.size(), static_cast<T>(factor));
   }
   void take(Estimate& other) {
     std::swap(sum_, other.sum_);
@@ -66,9 +66,9 @@ class Estimate {
     }
   };
 
-  Memory& memory_;
+  Arrays& arrays_;
   double divisor_;
-  typename Memory::template Array<T> sum_;
+  typename Arrays::template Array<T> sum_;
   State state_;
 };
 

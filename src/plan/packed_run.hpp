@@ -10,7 +10,7 @@
 #include "collectives/node_shards.hpp"
 #include "compress/compressor.hpp"
 #include "contribution/error_feedback.hpp"
-#include "contribution/threshold_estimators.hpp"
+#include "contribution/selection_setup.hpp"
 #include "plan/dense_run.hpp"
 #include "plan/encoded.hpp"
 #include "plan/estimate.hpp"
@@ -19,18 +19,18 @@
 namespace weir::detail {
 
 /// Gradients are of G, what is kept and compressed is of float.
-template <class Memory>
+template <class Arrays>
 class PackedRun {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
-  /// `compressor` is packed or linear. `in_nodes`: ranks of a node sum their gradients first, and each owns a shard. `memory` and
+  /// `compressor` is packed or linear. `in_nodes`: ranks of a node sum their gradients first, and each owns a shard. `arrays` and
   /// `estimate` outlive it.
   PackedRun(const AllreduceConfig& config, const ExchangeSpec& whole, const AllreduceRow& algorithm,
-            const compress::Compressor& compressor, const FeedbackRules& rules, NcclGroups* nccl, bool in_nodes, Memory& memory,
-            Estimate<Memory>& estimate)
-      : memory_(memory),
+            const compress::Compressor& compressor, const FeedbackRules& rules, NcclGroups* nccl, bool in_nodes, Arrays& arrays,
+            Estimate<Arrays>& estimate)
+      : arrays_(arrays),
         estimate_(estimate),
         seed_(static_cast<std::uint64_t>(config.seed)),
         rank_(static_cast<std::uint32_t>(whole.topology->rank())),
@@ -38,7 +38,7 @@ class PackedRun {
         count_(whole.count),
         soundness_(whole.count, config.non_finite == NonFinite::propagate,
                    SelectionSetup{.count = whole.count, .scales_up = compressor.scales_up()}.first_wild<T>(final_k(config)),
-                   memory) {
+                   arrays) {
     ExchangeSpec mine = whole;
     if (in_nodes) {
       map_.emplace(*whole.topology, whole.count);
@@ -49,11 +49,11 @@ class PackedRun {
     if (config.error_feedback != Feedback::none) residual_ = Array(count_);
     forget_residual();
     if (!owns() || whole.count == 0) return;
-    feedback_.emplace(rules, count_, memory);
+    feedback_.emplace(rules, count_, arrays);
     if (!in_place) wide_ = Array(count_);
     exchange_ = algorithm.packed()
-                    ? Memory::make_packed(algorithm, mine, compressor)
-                    : Memory::staged(compressor.row->exchange(compressor.parameters, linear_spec(whole, algorithm)), mine);
+                    ? Arrays::make_packed(algorithm, mine, compressor)
+                    : Arrays::staged(compressor.row->exchange(compressor.parameters, linear_spec(whole, algorithm)), mine);
   }
 
   /// The elements of which this rank keeps a residual.
@@ -99,7 +99,7 @@ class PackedRun {
     forget_residual();
   }
   void scale(double factor) {
-    if (residual_.size() > 0) memory_.rescale(residual_.data(), residual_.size(), static_cast<T>(factor));
+    if (residual_.size() > 0) arrays_.rescale(residual_.data(), residual_.size(), static_cast<T>(factor));
     if (feedback_) feedback_->scale(factor);
   }
   void visit_state(StateVisitor& visitor, const StateVisitor::Copy& copy) {
@@ -115,7 +115,7 @@ class PackedRun {
   }
 
  private:
-  using Array = typename Memory::template Array<T>;
+  using Array = typename Arrays::template Array<T>;
   /// Updates take the place of gradients as they are.
   static constexpr bool in_place = std::is_same_v<G, T>;
 
@@ -129,7 +129,7 @@ class PackedRun {
         co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), part);
       } else {
         co_await exchange_->run(exchange_channel(channel), draw(iteration), values, residual_.data(), wide_.data());
-        memory_.narrow(wide_.data(), part, count_);
+        arrays_.narrow(wide_.data(), part, count_);
       }
     }
     if (map_) co_await in_node_->allgather(channel, data);
@@ -153,8 +153,8 @@ class PackedRun {
 
   void forget_residual() {
     if (residual_.size() == 0) return;
-    memory_.fill_zero(residual_.data(), residual_.size());
-    memory_.finish();
+    arrays_.fill_zero(residual_.data(), residual_.size());
+    arrays_.finish();
   }
 
   task<const T*> compensate(Channel channel, const G* gradient) {
@@ -167,32 +167,32 @@ class PackedRun {
     const T* const prepared = co_await feedback_->prepare(gradient, residual_.data());
     feedback_->commit();
     if (residual_.size() == 0) co_return prepared;
-    memory_.add(prepared, residual_.data(), count_);
+    arrays_.add(prepared, residual_.data(), count_);
     co_return residual_.data();
   }
   const T* taken_up(const G* gradient) {
     if (residual_.size() > 0) {
-      memory_.add(gradient, residual_.data(), count_);
+      arrays_.add(gradient, residual_.data(), count_);
       return residual_.data();
     }
     if constexpr (in_place) {
       return gradient;
     } else {
-      memory_.waxpby(T{1}, gradient, T{0}, nullptr, wide_.data(), count_);
+      arrays_.waxpby(T{1}, gradient, T{0}, nullptr, wide_.data(), count_);
       return wide_.data();
     }
   }
 
-  Memory& memory_;
-  Estimate<Memory>& estimate_;
+  Arrays& arrays_;
+  Estimate<Arrays>& estimate_;
   std::uint64_t seed_;
   std::uint32_t rank_;
   std::int64_t whole_count_;
   std::int64_t count_;  // of my shard, where the algorithm shards
-  Soundness<Memory> soundness_;
+  Soundness<Arrays> soundness_;
   std::optional<ShardMap> map_;
-  std::optional<typename Memory::NodeShards> in_node_;
-  std::optional<ErrorFeedback<Memory>> feedback_;
+  std::optional<typename Arrays::NodeShards> in_node_;
+  std::optional<ErrorFeedback<Arrays>> feedback_;
   std::unique_ptr<CompressedExchange> exchange_;
   Array residual_;  // empty without error feedback
   Array wide_;      // where gradients are narrower: them, then the update

@@ -231,8 +231,8 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
 std::shared_ptr<PlanImpl> make_on_host(std::shared_ptr<CommunicatorState> comm, const Choice& choice, Lease lease) {
   const bool in_nodes = comm->topology.largest_node() > 1;
   if (choice.candidates.front().type == DataType::float32)
-    return std::make_shared<TypedPlan<HostMemory<float>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
-  return std::make_shared<TypedPlan<HostMemory<double>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
+    return std::make_shared<TypedPlan<HostArrays<float>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
+  return std::make_shared<TypedPlan<HostArrays<double>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
 }
 
 }  // namespace
@@ -248,7 +248,7 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
       asks_costs = find_allreduce(config.algorithm).asks_costs_for(exchange_of(config));
     });
   }
-  Lease lease = open_agreed(*comm, mine, {"plan", "algorithm", config_fields(), "compressor"}, config.name);
+  Lease lease = open_agreed(*comm, mine, {"plan", config_fields(), {"algorithm", "compressor", "threshold"}}, config.name);
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
   if (asks_costs) static_cast<void>(comm->agreed_machine());
 

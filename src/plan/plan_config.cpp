@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
-#include "contribution/threshold_estimators.hpp"
+#include "contribution/threshold.hpp"
 #include "plan/compression.hpp"
 
 namespace weir {
@@ -42,16 +42,16 @@ void check_memory(const AllreduceConfig& c) {
 
 /// Returns the exchange by `row`, to which the configuration says `parameters`.
 ExchangeSpec exchange_of(const AllreduceConfig& c, const AllreduceRow& row, Parameters parameters) {
-  const Threshold threshold = row.threshold.value_or(c.threshold);
+  const ThresholdMethod threshold = threshold_of(c, row.threshold);
   ExchangeSpec spec;
   spec.count = c.count;
   spec.type = c.type;
   spec.memory = c.memory;
   spec.final_k = final_k(c);
   spec.largest_k = largest_k(c);
-  spec.at_most_k = selects_at_most_k(threshold);
+  spec.at_most_k = threshold.at_most_k();
   spec.largest_local = most_selected(spec.at_most_k, spec.count, spec.largest_k);
-  spec.reuse_period = threshold == Threshold::reuse ? c.threshold_period : 0;
+  spec.reuse_period = threshold.period();
   spec.wire_format = c.wire_format;
   spec.wire_values = c.wire_values;
   spec.parameters = std::move(parameters);
@@ -114,8 +114,7 @@ ConfigCard make_card(const AllreduceConfig& c) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
     check_config(c);
-    card.set_text(algorithm_text(c.algorithm, c.algorithm_parameters));
-    card.set_detail(compression_text(c));
+    card.set_texts({algorithm_text(c.algorithm, c.algorithm_parameters), compression_text(c), threshold_of(c, {}).text()});
     set_fields<AgreedFieldsOfPlans>(card, c);
   });
   return card;

@@ -3,7 +3,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "collectives/node_shards.hpp"
-#include "contribution/threshold_estimators.hpp"
+#include "contribution/threshold.hpp"
 
 namespace weir::detail {
 
@@ -29,11 +29,11 @@ namespace weir::detail {
   return nothing;
 }
 
-template <class Memory>
+template <class Arrays>
 class Sharding {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
   Sharding(const ExchangeSpec& whole, const AllreduceRow& row, NcclGroups* nccl)
       : map(*whole.topology, whole.count),
@@ -54,10 +54,10 @@ class Sharding {
   [[nodiscard]] std::int64_t memory_bytes() const { return node_sum.memory_bytes() + allgather_.memory_bytes(); }
 
   const ShardMap map;
-  typename Memory::NodeSum node_sum;
+  typename Arrays::NodeSum node_sum;
 
  private:
-  NodeAllgather<T, typename Memory::Space> allgather_;
+  NodeAllgather<T, typename Arrays::Space> allgather_;
 };
 
 }  // namespace weir::detail

@@ -20,27 +20,28 @@ namespace weir::detail {
 /// Returns how a rank selects what it contributes to `exchange`.
 [[nodiscard]] inline SelectionSetup selection_of(const AllreduceConfig& config, const AllreduceRow& row,
                                                  const compress::Compressor& compressor, const ExchangeSpec& exchange) {
-  SelectionSetup setup{exchange.count, exchange.largest_k, row.threshold.value_or(config.threshold), config.threshold_period,
-                       config.samplings};
-  if (compressor.row->picking == compress::Picking::largest) return setup;
-  setup.threshold = Threshold::exact;
+  SelectionSetup setup{.count = exchange.count, .largest_k = exchange.largest_k};
+  if (compressor.row->picking == compress::Picking::largest) {
+    setup.threshold = threshold_of(config, row.threshold);
+    return setup;
+  }
   setup.picking = compressor.row->picking;
   if (compressor.row->picking_value != nullptr) setup.picking_value = compressor.row->picking_value(compressor.parameters);
   setup.scales_up = compressor.scales_up();
   return setup;
 }
 
-template <class Memory>
+template <class Arrays>
 class SparseRun {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
-  /// `exchange` is what this rank takes part in: of `whole`, or, where `in_nodes`, of its shard (spec_of_own_shard). `memory` and
+  /// `exchange` is what this rank takes part in: of `whole`, or, where `in_nodes`, of its shard (spec_of_own_shard). `arrays` and
   /// `estimate` outlive it.
   SparseRun(const AllreduceConfig& config, const ExchangeSpec& whole, const ExchangeSpec& exchange, const AllreduceRow& row,
-            const ContributionRules& rules, NcclGroups* nccl, bool in_nodes, Memory& memory, Estimate<Memory>& estimate)
-      : memory_(memory),
+            const ContributionRules& rules, NcclGroups* nccl, bool in_nodes, Arrays& arrays, Estimate<Arrays>& estimate)
+      : arrays_(arrays),
         estimate_(estimate),
         seed_(static_cast<std::uint64_t>(config.seed)),
         rank_(static_cast<std::uint32_t>(whole.topology->rank())),
@@ -48,8 +49,8 @@ class SparseRun {
         counters_(row.counters) {
     if (in_nodes) sharding_.emplace(whole, row, nccl);
     if (sharding_ && sharding_->map.mine() < 0) return;  // this rank only gives and receives
-    algorithm_ = Memory::make_sparse(row, exchange);
-    contribution_.emplace(rules, memory);
+    algorithm_ = Arrays::make_sparse(row, exchange);
+    contribution_.emplace(rules, arrays);
   }
 
   /// All messages of a run. The caller's gradient may be touched no more until apply().
@@ -107,7 +108,7 @@ class SparseRun {
     if (estimate_ && verdict == Verdict::delivered)
       estimate_.deliver(result, update_);
     else if (result != nullptr)
-      memory_.densify(result, count_, update_);
+      arrays_.densify(result, count_, update_);
   }
   /// Returns the update of the last run; empty from forget_update() on.
   [[nodiscard]] SparseVector<T> update() const { return update_; }
@@ -175,15 +176,15 @@ class SparseRun {
  private:
   [[nodiscard]] Draw draw(std::int64_t iteration) const { return {seed_, static_cast<std::uint64_t>(iteration), rank_}; }
 
-  Memory& memory_;
-  Estimate<Memory>& estimate_;
+  Arrays& arrays_;
+  Estimate<Arrays>& estimate_;
   std::uint64_t seed_;
   std::uint32_t rank_;
   std::int64_t count_;
   std::span<const CounterInfo> counters_;
-  std::optional<Sharding<Memory>> sharding_;
+  std::optional<Sharding<Arrays>> sharding_;
   std::unique_ptr<SparseAllreduce<T>> algorithm_;     // of owners of a shard, where the algorithm shards
-  std::optional<Contribution<Memory>> contribution_;  // likewise
+  std::optional<Contribution<Arrays>> contribution_;  // likewise
   SparseVector<T> update_;
   // From exchange() to apply():
   bool selected_ = false;

@@ -11,7 +11,7 @@
 #include "collectives/allreduce.hpp"
 #include "collectives/switch_groups.hpp"
 #include "communicator/communicator.hpp"
-#include "contribution/host_memory.hpp"
+#include "contribution/host_arrays.hpp"
 #include "plan/compression.hpp"
 #include "plan/dense_run.hpp"
 #include "plan/encoded.hpp"
@@ -23,11 +23,11 @@
 
 namespace weir::detail {
 
-template <class Memory>
+template <class Arrays>
 class Step {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
   /// `configuration` names an algorithm, `whole` is what it is for. `channel` is of the plan's runs. In CUDA memory dense runs need
   /// `nccl`, and so do algorithms that shard: without it they run flat. `comm` and what `whole` refers to outlive the step.
@@ -38,13 +38,13 @@ class Step {
         row_(row_in_force(comm, config_)),
         in_nodes_(in_nodes && row_.sharded),
         exchange_(exchange_in_force(whole, row_, in_nodes_)),
-        memory_(channel, whole.stream, exchange_.count, values_on_host(), whole.threads),
-        estimate_(config_.error_feedback == Feedback::ef21 ? config_.count : 0, whole.divisor, memory_) {
+        arrays_(channel, whole.stream, exchange_.count, values_on_host(), whole.threads),
+        estimate_(config_.error_feedback == Feedback::ef21 ? config_.count : 0, whole.divisor, arrays_) {
     const bool propagates = config_.non_finite == NonFinite::propagate;
     if (row_.dense() && !compressor_)
-      dense_.emplace(Memory::make_dense(row_.name, whole, nccl), config_.count, propagates, memory_);
+      dense_.emplace(Arrays::make_dense(row_.name, whole, nccl), config_.count, propagates, arrays_);
     else if (config_.dense_iterations > 0)
-      dense_.emplace(Memory::make_dense(algorithm_of_dense_runs(), of_dense_runs(whole), nccl), config_.count, propagates, memory_);
+      dense_.emplace(Arrays::make_dense(algorithm_of_dense_runs(), of_dense_runs(whole), nccl), config_.count, propagates, arrays_);
     const FeedbackRules feedback = feedback_rules(config_, compressor_, whole.ranks);
     if (row_.sparse()) {
       const ContributionRules rules{.selection = selection_of(config_, row_, compressor_, exchange_),
@@ -53,11 +53,11 @@ class Step {
                                     .keeps_residual = config_.error_feedback != Feedback::none,
                                     .refuses_non_finite = !propagates,
                                     .wire = exchange_.wire()};
-      sparse_.emplace(config_, whole, exchange_, row_, rules, nccl, in_nodes_, memory_, estimate_);
+      sparse_.emplace(config_, whole, exchange_, row_, rules, nccl, in_nodes_, arrays_, estimate_);
     }
     if constexpr (compresses) {
       if (compressor_ && !row_.sparse())
-        packed_.emplace(config_, whole, row_, compressor_, feedback, nccl, in_nodes_, memory_, estimate_);
+        packed_.emplace(config_, whole, row_, compressor_, feedback, nccl, in_nodes_, arrays_, estimate_);
     }
   }
 
@@ -79,7 +79,7 @@ class Step {
     if (outcome.sparse)
       sparse_->apply(verdict, has_owner, has_owner ? dense : nullptr);
     else if (verdict == Verdict::skipped)
-      memory_.fill_zero(dense, config_.count);
+      arrays_.fill_zero(dense, config_.count);
   }
 
   // Runs without messages, as PlanImpl has them.
@@ -119,7 +119,7 @@ class Step {
   void scale(double factor) {
     estimate_.scale(factor);
     for_each_part([&](auto& part) { part.scale(factor); });
-    memory_.finish();
+    arrays_.finish();
   }
   /// All that reset() resets, and what it belongs to.
   void visit_state(StateVisitor& visitor) {
@@ -127,7 +127,7 @@ class Step {
     visitor.text("algorithm", config_.algorithm, Share::layout);
     visitor.fixed("residual_begin", residual_begin(), Share::layout);
     if (sparse_) sparse_->visit_algorithm(visitor, mine);
-    const StateVisitor::Copy copy = [this](void* to, const void* from, std::int64_t bytes) { memory_.copy(to, from, bytes); };
+    const StateVisitor::Copy copy = [this](void* to, const void* from, std::int64_t bytes) { arrays_.copy(to, from, bytes); };
     if (compressor_) visitor.text("compressor", compression_text(config_), Share::layout);
     {
       const StateVisitor::Placed placed(visitor, {Share::summed, mine});
@@ -155,7 +155,7 @@ class Step {
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return memory_.memory_bytes() + estimate_.memory_bytes() + (dense_ ? dense_->memory_bytes() : 0) +
+    return arrays_.memory_bytes() + estimate_.memory_bytes() + (dense_ ? dense_->memory_bytes() : 0) +
            (sparse_ ? sparse_->memory_bytes() : 0) + (packed_ ? packed_->memory_bytes() : 0) +
            (writer_ ? writer_->memory_bytes() : 0);
   }
@@ -170,7 +170,7 @@ class Step {
   [[nodiscard]] Explanation explanation() const { return sparse_ ? sparse_->explanation() : Explanation{}; }
 
  private:
-  static constexpr bool encodes = std::is_same_v<Memory, HostMemory<float>>;
+  static constexpr bool encodes = std::is_same_v<Arrays, HostArrays<float>>;
   static constexpr bool compresses = std::is_same_v<T, float>;
 
   [[nodiscard]] static AllreduceConfig in_force(AllreduceConfig config, const ExchangeSpec& whole,
@@ -204,11 +204,11 @@ class Step {
   [[nodiscard]] std::int64_t values_on_host() const {
     if (!row_.sparse()) return 0;
     const SelectionSetup setup = selection_of(config_, row_, compressor_, exchange_);
-    return setup.uses_moments() ? setup.capacity() : 0;
+    return setup.estimates() ? setup.capacity() : 0;
   }
 
   [[nodiscard]] std::string_view algorithm_of_dense_runs() const {
-    return row_.dense() ? row_.name : in_nodes_ ? "dense_torus2d" : Memory::flat_dense;
+    return row_.dense() ? row_.name : in_nodes_ ? "dense_torus2d" : Arrays::flat_dense;
   }
   /// Gradients are multiplied there, too.
   [[nodiscard]] ExchangeSpec of_dense_runs(ExchangeSpec whole) const {
@@ -244,11 +244,11 @@ class Step {
   const AllreduceRow& row_;
   bool in_nodes_;
   ExchangeSpec exchange_;
-  Memory memory_;
-  Estimate<Memory> estimate_;
-  std::optional<DenseRun<Memory>> dense_;
-  std::optional<PackedRun<Memory>> packed_;
-  std::optional<SparseRun<Memory>> sparse_;
+  Arrays arrays_;
+  Estimate<Arrays> estimate_;
+  std::optional<DenseRun<Arrays>> dense_;
+  std::optional<PackedRun<Arrays>> packed_;
+  std::optional<SparseRun<Arrays>> sparse_;
   std::optional<encoded::Writer> writer_;  // once something has been encoded
 };
 

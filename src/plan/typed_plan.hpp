@@ -16,11 +16,11 @@
 
 namespace weir::detail {
 
-template <class Memory>
+template <class Arrays>
 class TypedPlan final : public PlanImpl {
  public:
-  using G = typename Memory::Gradient;
-  using T = typename Memory::Value;
+  using G = typename Arrays::Gradient;
+  using T = typename Arrays::Value;
 
   /// Several `candidates` have trials. In CUDA memory all of these keep a residual of the same elements. `nccl` and `in_nodes` as
   /// for steps.
@@ -32,7 +32,7 @@ class TypedPlan final : public PlanImpl {
     for (const AllreduceConfig& candidate : candidates) {
       ExchangeSpec whole = spec_of(candidate);
       stream_.describe(whole);
-      steps_.push_back(std::make_unique<Step<Memory>>(*comm, channel(), candidate, whole, nccl, in_nodes));
+      steps_.push_back(std::make_unique<Step<Arrays>>(*comm, channel(), candidate, whole, nccl, in_nodes));
       const Explanation text = steps_.back()->explanation();
       if (!text.how.empty()) explanation += fmt::format("{}\n  {}\n", text.how, text.why);
       candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
@@ -44,7 +44,7 @@ class TypedPlan final : public PlanImpl {
     if (all_keep_the_same) return;
     if (!may_keep_other_elements)
       fail(WEIR_ERR_INTERNAL, "candidates in CUDA memory keep residuals of different elements: {}", candidates_);
-    gradient_ = typename Memory::template Array<T>(config.count);
+    gradient_ = typename Arrays::template Array<T>(config.count);
   }
 
   ~TypedPlan() override { stream_.drain(); }
@@ -102,13 +102,13 @@ class TypedPlan final : public PlanImpl {
  private:
   [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
   /// Who holds the residual: the last candidate until the next has taken it over.
-  [[nodiscard]] const Step<Memory>& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
+  [[nodiscard]] const Step<Arrays>& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
 
   task<void> execute(void* dense, const void* sparse_only, ErrorReport input_error) override {
     StageScope stage = channel().stage(Stage::communicate);
     if (!trials_.decided()) take_turns();
     StepInput<G> input{static_cast<G*>(dense), static_cast<const G*>(sparse_only), input_error, common_runs(), caller_waits()};
-    std::optional<typename Memory::Stream::Work> work;  // later work on the caller's stream comes after that of this run
+    std::optional<typename Arrays::Stream::Work> work;  // later work on the caller's stream comes after that of this run
     if (!input_error) work.emplace(stream_);
     const bool hands_over = trials_.leftover() && !input_error;
     if (hands_over) add_leftover(input);
@@ -143,7 +143,7 @@ class TypedPlan final : public PlanImpl {
   /// No messages: the gradient is read before anything is waited for.
   void take_turns() {
     if (trials_.take_turns()) {
-      Step<Memory>& last = *current_;
+      Step<Arrays>& last = *current_;
       use(trials_.turn());
       if (current_->keeps_the_same(last)) {
         current_->take_residual(last);
@@ -192,12 +192,12 @@ class TypedPlan final : public PlanImpl {
     if (!trials_.leftover()) gradient_ = {};
   }
 
-  static constexpr bool may_keep_other_elements = std::is_same_v<Memory, HostMemory<T>>;
+  static constexpr bool may_keep_other_elements = std::is_same_v<Arrays, HostArrays<T>>;
 
   /// What the last candidate has kept goes into the first gradient of the next: nothing is lost.
   void add_leftover(StepInput<G>& input) {
     if constexpr (may_keep_other_elements) {
-      const Step<Memory>& last = *steps_[*trials_.leftover()];
+      const Step<Arrays>& last = *steps_[*trials_.leftover()];
       std::copy_n(input.gradient(), config.count, gradient_.data());
       const std::span<const T> kept = last.residual();
       kernels::host::add(kept.data(), gradient_.data() + last.residual_begin(), static_cast<std::int64_t>(kept.size()));
@@ -251,13 +251,13 @@ class TypedPlan final : public PlanImpl {
     if (trials_.decided()) drop_steps();
   }
 
-  typename Memory::Stream stream_;
+  typename Arrays::Stream stream_;
   Trials trials_;
   std::vector<std::uint64_t> times_;  // of all candidates, and scratch
-  std::vector<std::unique_ptr<Step<Memory>>> steps_;
+  std::vector<std::unique_ptr<Step<Arrays>>> steps_;
   std::string candidates_;  // their names
-  Step<Memory>* current_ = nullptr;
-  typename Memory::template Array<T> gradient_;  // with a residual handed on
+  Step<Arrays>* current_ = nullptr;
+  typename Arrays::template Array<T> gradient_;  // with a residual handed on
 };
 
 }  // namespace weir::detail

@@ -42,8 +42,9 @@ class NativeAllreduce {
 class LibraryLife {
  public:
   virtual ~LibraryLife() = default;
-  /// Returns whether it can be called: MPI cannot after MPI_Finalize.
-  [[nodiscard]] virtual bool is_running() const { return true; }
+  /// Returns why it cannot be called any more, and what to do about it; empty: it can. MPI cannot after MPI_Finalize.
+  [[nodiscard]] virtual std::string why_not_running() const { return {}; }
+  [[nodiscard]] bool is_running() const { return why_not_running().empty(); }
   /// What it lacks for a thread of Weir's beside the caller's, and how to get it; empty: nothing.
   [[nodiscard]] virtual std::string why_one_thread() const { return {}; }
   /// Sees to it that what is AtEnd hears before the library ends. Returns which end that is.

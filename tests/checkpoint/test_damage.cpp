@@ -35,7 +35,7 @@ namespace {
 constexpr int ranks = 3;
 constexpr std::int64_t count = 3001;
 
-AllreduceConfig plan_config() { return {.count = count, .k = 60, .threshold = Threshold::reuse}; }
+AllreduceConfig plan_config() { return {.count = count, .k = 60, .threshold = "reuse"}; }
 
 /// What is saved, on one rank.
 struct Model {

@@ -16,7 +16,7 @@ constexpr std::int64_t elements = 5000, steps = 3;
 
 void train(const Communicator& comm, const std::string& folder, int seed, std::int64_t compression) {
   const auto rank = static_cast<std::size_t>(comm.rank());
-  AllreducePlan plan(comm, {.count = elements, .density = 0.05, .algorithm = "oktopk", .threshold = Threshold::exact});
+  AllreducePlan plan(comm, {.count = elements, .density = 0.05, .algorithm = "oktopk", .threshold = "exact"});
   EmbeddingTable table(comm, {.rows = 40, .width = 8, .largest_batch = 16, .optimizer = Optimizer::adam, .seed = 7});
   LayerOptimizer optimizer(
       comm, {.rule = OptimizerRule::lamb, .update = OperatorDivision::all},

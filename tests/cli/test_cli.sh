@@ -353,7 +353,8 @@ if "$weir" info | grep -E "^  none: " >/dev/null; then # no GPU
   for bench in select allreduce; do refuse "--memory cuda cannot run here: rank 0 has no GPU: " "$weir" bench $bench --memory cuda --count 1000; done
 fi
 refuse "density" "$weir" bench select --density 2
-refuse "samplings" "$weir" bench select --samplings 0
+refuse "samplings of mstopk is .0." "$weir" bench select --algorithm mstopk --threshold-parameters samplings=0 --count 1000
+refuse "name the method that it is of" "$weir" bench select --threshold-parameters samplings=9 --count 1000
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
 refuse "/no/such/file. cannot be read: No such file or directory" "$weir" bench select --input /no/such/file
 # What has no end, or waits for a writer.

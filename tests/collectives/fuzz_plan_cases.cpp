@@ -7,9 +7,9 @@
 
 #include "collectives/allreduce.hpp"
 #include "compress/compressor.hpp"
+#include "contribution/threshold.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
-#include "contribution/threshold_estimators.hpp"
 #include "support/algorithm_parameters.hpp"
 #include "support/thresholds.hpp"
 
@@ -127,18 +127,20 @@ PlanCase make_plan_case(Dice& dice, int ranks) {
   if (config.algorithm.starts_with("auto") && dice.chance(60)) config.trial_iterations = dice.between(1, 2);
   config.average = dice.chance(50);
   if (dice.chance(50)) config.threshold = dice.one_of(all_thresholds);
-  config.samplings = dice.small(1, 40);
+  const ThresholdMethod threshold = make_threshold(config.threshold);
+  const std::int64_t samplings = dice.small(1, 40);
   if (dice.chance(30)) config.wire_format = WireFormat::coo;
   if (config.type == DataType::float32 && dice.chance(30))
     config.wire_values = dice.one_of({WireValues::bfloat16, WireValues::float16});
-  config.threshold_period = dice.between(1, 5);
+  const std::int64_t period = dice.between(1, 5);
+  for (const ParameterInfo& info : threshold.row->parameters)
+    config.threshold_parameters = fmt::format("{}={}", info.name, info.name == "period" ? period : samplings);
   std::string parameters = fmt::format("boundary_period={}", dice.between(1, 5));
   parameters += fmt::format(",balance_trigger={}", static_cast<double>(dice.between(4, 20)) / 4);
   parameters += fmt::format(",window={}", dice.one_of({1, 2, 3, 4, 16, 1000}));
   config.non_finite = dice.one_of({NonFinite::error, NonFinite::skip, NonFinite::propagate});
   const bool automatic = config.algorithm.starts_with("auto");
-  const bool any_schedule =
-      selects_at_most_k(config.threshold) && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
+  const bool any_schedule = threshold.at_most_k() && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
   if (!automatic && has_schedules(config.algorithm) && any_schedule && dice.chance(70)) {
     plan.schedule = dice.one_of({ExchangeSchedule::direct, ExchangeSchedule::phased, ExchangeSchedule::one_round});
     plan.radix = dice.one_of({0, 2, 4, 8});
@@ -182,13 +184,13 @@ JobCase make_job(std::uint64_t seed) {
 std::string PlanCase::text() const {
   const AllreduceConfig& c = config;
   std::string line = fmt::format(
-      "{}: {} ({}) of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} "
-      "samplings {} wire {} {} period {} non-finite {} dense {} warm-up {} input {} from {}, disturbed rank {}; runs:",
+      "{}: {} ({}) of {} (seed {}) {} priority {} n {} k {} density {} trials {} feedback {} average {} threshold {} ({}) "
+      "wire {} {} non-finite {} dense {} warm-up {} input {} from {}, disturbed rank {}; runs:",
       c.name, c.algorithm, c.algorithm_parameters, c.compressor.empty() ? "its default" : c.compressor, c.seed,
       c.type == DataType::float64 ? "float64" : "float32", c.priority, c.count, c.k, c.density, c.trial_iterations,
-      static_cast<int>(c.error_feedback), c.average, threshold_name(c.threshold), c.samplings, static_cast<int>(c.wire_format),
-      static_cast<int>(c.wire_values), c.threshold_period, static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations,
-      input_name(input), first_iteration, disturbed_rank);
+      static_cast<int>(c.error_feedback), c.average, c.threshold, c.threshold_parameters, static_cast<int>(c.wire_format),
+      static_cast<int>(c.wire_values), static_cast<int>(c.non_finite), c.dense_iterations, c.warmup_iterations, input_name(input),
+      first_iteration, disturbed_rank);
   constexpr std::array troubles = {"", " poisoned", " wrong count", " wrong type", " null"};
   for (const RunCase& run : runs) {
     line += fmt::format(" [{}{}{}", run.reset_before ? "reset, " : "", run.in_place ? "in place" : "sparse",

@@ -9,6 +9,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "collectives/oktopk_volume.hpp"
+#include "contribution/threshold.hpp"
 #include "fuzz_plan_record.hpp"
 #include "plan/compression.hpp"
 #include "plan/plan_config.hpp"
@@ -129,9 +130,8 @@ class Checker {
       that(k == target, fmt::format("k {} where {} is right", k, target));
     that(k >= target && k <= last_k_, fmt::format("k {} after {}, on the way to {}", k, last_k_, target));
     last_k_ = k;
-    const Threshold threshold = row_->threshold.value_or(config_.threshold);
-    const bool exactly = threshold == Threshold::exact || threshold == Threshold::mstopk;
-    std::int64_t most = exactly || (!row_->delivers_all && threshold != Threshold::reuse) ? k : k + k / 4 + ranks();
+    const ThresholdMethod threshold = threshold_of(config_, row_->threshold);
+    std::int64_t most = threshold.at_most_k() || (!row_->delivers_all && threshold.period() == 0) ? k : k + k / 4 + ranks();
     if (row_->delivers_all) most *= ranks();
     check_.at_most(at(0).statistics.selected_global, std::min(most, config_.count),
                    fmt::format("{}, run {}: entries", config_.name, t_));
@@ -143,8 +143,8 @@ class Checker {
     const Statistics& s = mine.statistics;
     const std::int64_t bound = oktopk_payload_words(s.k, ranks(), record_.plan.schedule, record_.plan.radix) * 4 *
                                static_cast<std::int64_t>(sizeof(T) + 4) / 8;
-    const bool exact = config_.threshold == Threshold::exact || config_.threshold == Threshold::mstopk;
-    if (exact) that(std::max(s.payload_bytes_sent, s.payload_bytes_received) <= bound, who + "payload beyond the bound");
+    if (threshold_of(config_, {}).at_most_k())
+      that(std::max(s.payload_bytes_sent, s.payload_bytes_received) <= bound, who + "payload beyond the bound");
   }
 
   [[nodiscard]] std::vector<T> expanded(const Ended<T>& ended) const {
@@ -233,8 +233,8 @@ class Checker {
 
   [[nodiscard]] bool has_oracle() const {
     const bool sharded = row_->sharded && nested_;
-    return row_->sparse() && !row_->threshold && (config_.compressor.empty() || is_of("top_k")) &&
-           config_.threshold == Threshold::exact && config_.wire_values == WireValues::native && config_.trial_iterations == 0 &&
+    return row_->sparse() && row_->threshold.empty() && (config_.compressor.empty() || is_of("top_k")) &&
+           config_.threshold == "exact" && config_.wire_values == WireValues::native && config_.trial_iterations == 0 &&
            (!sharded || (keeps_residual() && config_.dense_iterations == 0));
   }
 

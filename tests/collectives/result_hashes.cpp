@@ -100,8 +100,8 @@ void print(const Machine& machine, const AllreduceConfig& config) {
   std::printf(
       "%s %s P %d '%s' n %" PRId64 " k %" PRId64 " %s wire %d/%d warm-up %" PRId64 "/%" PRId64 " feedback %d: %016" PRIx64 "\n",
       config.algorithm.c_str(), sizeof(T) == 4 ? "float32" : "float64", machine.ranks, machine.description, config.count, config.k,
-      threshold_name(config.threshold).c_str(), static_cast<int>(config.wire_format), static_cast<int>(config.wire_values),
-      config.dense_iterations, config.warmup_iterations, config.error_feedback != Feedback::none, hash_of<T>(machine, config));
+      config.threshold.c_str(), static_cast<int>(config.wire_format), static_cast<int>(config.wire_values), config.dense_iterations,
+      config.warmup_iterations, config.error_feedback != Feedback::none, hash_of<T>(machine, config));
 }
 
 template <class T>
@@ -111,7 +111,6 @@ void print_all(const AllreduceRow& row, const Machine& machine) {
                          .type = data_type_of<T>,
                          .algorithm = std::string(row.name),
                          .algorithm_parameters = parameters_for(row.name, "boundary_period=4"),
-                         .threshold_period = 3,
                          .non_finite = NonFinite::skip};
   for (const std::int64_t n : {0, 1, 6007}) {
     config.count = n;
@@ -119,12 +118,12 @@ void print_all(const AllreduceRow& row, const Machine& machine) {
     print<T>(machine, config);
   }
   if (!row.sparse()) return;
-  for (const Threshold threshold : all_thresholds) {
+  for (const std::string& threshold : all_thresholds) {
     for (const WireValues values : {WireValues::native, WireValues::bfloat16, WireValues::float16}) {
       if (sizeof(T) == 8 && values != WireValues::native) continue;
       for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
         AllreduceConfig other = config;
-        other.threshold = threshold;
+        set_threshold(other, threshold);
         other.wire_values = values;
         other.wire_format = format;
         print<T>(machine, other);

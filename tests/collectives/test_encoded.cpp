@@ -12,6 +12,7 @@
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
+#include "support/thresholds.hpp"
 
 namespace weir::test {
 namespace {
@@ -200,16 +201,15 @@ TEST_CASE("schedules of density move on, and thresholds are reused", "[encoded]"
   AllreduceConfig config = config_of(compress::top_k_row);
   config.warmup_iterations = 3;
   check(config, 3);
-  for (const Threshold threshold :
-       {Threshold::reuse, Threshold::mstopk, Threshold::sampled, Threshold::gaussian, Threshold::sidco}) {
-    config.threshold = threshold;
+  for (const std::string threshold : {"reuse", "mstopk", "sampled", "gaussian", "sidco"}) {
+    set_threshold(config, threshold);
     check(config, 3);
   }
 }
 
 TEST_CASE("ranks that have encoded unequally often run together", "[encoded]") {
   for (const char* algorithm : {"oktopk", "topk_dsa", "gtopk"}) {
-    for (const Threshold threshold : {Threshold::exact, Threshold::reuse}) {
+    for (const std::string threshold : {"exact", "reuse"}) {
       std::vector<std::vector<float>> updates(4);
       std::vector<std::vector<std::int64_t>> k(4);
       run_ranks(4, [&](Communicator& comm) {
@@ -219,7 +219,7 @@ TEST_CASE("ranks that have encoded unequally often run together", "[encoded]") {
                                   .algorithm = algorithm,
                                   .algorithm_parameters = parameters_for(algorithm, "boundary_period=3"),
                                   .threshold = threshold,
-                                  .threshold_period = 3,
+                                  .threshold_parameters = period_of(threshold, 3),
                                   .warmup_iterations = 6});
         for (int t = 0; t < 12; ++t) {
           std::vector<float> g = gradient_of(Input::heavy_tailed, n, comm.rank(), 4, t);

@@ -23,7 +23,7 @@ void check_exact(ContractCase c) {
 std::vector<std::string> exact_algorithms() {
   std::vector<std::string> names;
   for (const AllreduceRow& row : allreduce_registry()) {
-    if (row.sparse() && !row.threshold) names.emplace_back(row.name);
+    if (row.sparse() && row.threshold.empty()) names.emplace_back(row.name);
   }
   return names;
 }

@@ -159,8 +159,7 @@ TEST_CASE("a plan says why its schedule is what it is") {
               says({.k = 100000}, "schedule: direct\n  predicted exchange at k 100000: direct ");
               says({.algorithm_parameters = "schedule=direct"}, "schedule: direct\n  as asked for\n");
               says({.algorithm_parameters = "schedule=phased,radix=4"}, "schedule: phased with radix 4\n  as asked for\n");
-              says({.threshold = Threshold::reuse},
-                   "schedule: direct\n  the only one for thresholds that may select more than k entries\n");
+              says({.threshold = "reuse"}, "schedule: direct\n  the only one for thresholds that may select more than k entries\n");
               says({.wire_values = WireValues::bfloat16}, "schedule: direct\n  the only one for wire_values bfloat16\n");
             },
             {.machine = "nodes:2,2,2"});

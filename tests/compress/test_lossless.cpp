@@ -5,7 +5,7 @@
 #include <random>
 #include <weir/weir.hpp>
 
-#include "compress/byte_huffman.hpp"
+#include "catalogue/compressors/byte_huffman.hpp"
 #include "compress/compressor.hpp"
 #include "compress/instruction_sets.hpp"
 #include "support/allocation_count.hpp"

@@ -17,6 +17,7 @@
 #include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
 #include "support/thinning.hpp"
+#include "support/thresholds.hpp"
 
 namespace weir::test {
 namespace {
@@ -220,9 +221,8 @@ TEST_CASE("options of plans that shard, in CUDA memory as in host memory", "[ncc
         config.algorithm = algorithm;
         compare_sharded<float>({place.ranks, place.machine, config});
       };
-      for (const Threshold threshold :
-           {Threshold::reuse, Threshold::mstopk, Threshold::sampled, Threshold::gaussian, Threshold::sidco})
-        compare({.threshold = threshold, .threshold_period = 3});
+      for (const std::string threshold : {"reuse", "mstopk", "sampled", "gaussian", "sidco"})
+        compare({.threshold = threshold, .threshold_parameters = period_of(threshold, 3)});
       compare({.k = 0});
       compare({.k = 3001});
       compare({.error_feedback = Feedback::none});

@@ -3,6 +3,7 @@
 #include <limits>
 #include <random>
 
+#include "catalogue/fusion/schemes.hpp"
 #include "fusion/adaptation.hpp"
 #include "fusion/division.hpp"
 #include "support/catch.hpp"
@@ -165,7 +166,7 @@ TEST_CASE("adaptation settles on the division with the shortest iterations, on a
   Line line = line_of({{100, 0}, {100, 0}, {100, 0}, {100, 0}, {100, 0}, {100, 0}});
   const LinearCost truth{1e-3, 1e-6};
   for (const FusionScheme scheme : {FusionScheme::ahead_inter_intra, FusionScheme::ahead_fitted}) {
-    Adaptation adaptation(scheme, line, {1.0, 1.0}, 1000);
+    Adaptation adaptation(find_scheme(scheme), line, {1.0, 1.0}, 1000);
     Division division = divide(line, by_bytes(line, 200));
     std::vector<double> ready(line.size());
     for (std::size_t i = 0; i < ready.size(); ++i) ready[i] = 2e-3 * static_cast<double>(ready.size() - i);
@@ -188,7 +189,7 @@ TEST_CASE("adaptation settles on the division with the shortest iterations, on a
     REQUIRE(adaptation.settled());
     REQUIRE(last <= first + 1e-9);
   }
-  REQUIRE(Adaptation(FusionScheme::none, line, truth, 1000).settled());
+  REQUIRE(Adaptation(find_scheme(FusionScheme::none), line, truth, 1000).settled());
 }
 
 }  // namespace weir::fusion

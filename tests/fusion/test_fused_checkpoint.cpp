@@ -15,7 +15,7 @@ namespace {
 using Tensors = std::vector<std::vector<float>>;
 
 FusionConfig config_of(FusionScheme scheme, const std::string& algorithm) {
-  return {.scheme = scheme, .buffer_bytes = 6000, .density = 0.05, .algorithm = algorithm, .threshold = Threshold::reuse};
+  return {.scheme = scheme, .buffer_bytes = 6000, .density = 0.05, .algorithm = algorithm, .threshold = "reuse"};
 }
 
 Tensors step(FusedAllreduce& fused, const std::vector<FusedTensor>& tensors, const Communicator& comm, int t) {

@@ -2,8 +2,7 @@
 // interface on a communicator of one virtual rank.
 //
 //   byte 0      bit 7: a fused allreduce's config, else bit 0: a table's, else a plan's; bits 1-2: what texts are: valid, unknown
-//   or
-//               NULL
+//               or NULL; of a fused one, bits 3-5: the threshold
 //   bytes 1-2   struct_size
 //   then        the struct behind struct_size; bytes that are missing are the initializer's
 #pragma once
@@ -70,7 +69,10 @@ inline const char* text_of(std::uint8_t flags, const char* valid) {
 inline bool plan_contract_holds(std::span<const std::uint8_t> bytes) {
   const auto config = given_struct<weir_allreduce_config>(bytes, WEIR_ALLREDUCE_CONFIG_INIT, [&](weir_allreduce_config& c) {
     c.algorithm = text_of(bytes[0], "oktopk");
+    c.algorithm_parameters = text_of(bytes[0], "window=8");
     c.name = text_of(bytes[0], "fuzzed");
+    c.threshold = text_of(bytes[0], "reuse");
+    c.threshold_parameters = text_of(bytes[0], "period=2");
     c.compressor = text_of(static_cast<std::uint8_t>(bytes[0] >> 2), "");
     c.compressor_parameters = text_of(static_cast<std::uint8_t>(bytes[0] >> 4), "");
     limit(c.count, 0xffff);
@@ -111,8 +113,12 @@ inline bool table_contract_holds(std::span<const std::uint8_t> bytes) {
 
 inline bool fused_contract_holds(std::span<const std::uint8_t> bytes) {
   const auto config = given_struct<weir_fusion_config>(bytes, WEIR_FUSION_CONFIG_INIT, [&](weir_fusion_config& c) {
+    constexpr const char* thresholds[] = {"exact", "reuse", "mstopk", "sampled", "gaussian", "sidco", "redsync", "unknown"};
     c.algorithm = text_of(bytes[0], "oktopk");
+    c.algorithm_parameters = text_of(bytes[0], "");
     c.name = text_of(bytes[0], "fuzzed");
+    c.threshold = text_of(bytes[0], thresholds[bytes[0] >> 3 & 7]);
+    c.threshold_parameters = text_of(bytes[0], "");
   });
   weir_fused_tensor tensors[] = {WEIR_FUSED_TENSOR_INIT, WEIR_FUSED_TENSOR_INIT, WEIR_FUSED_TENSOR_INIT};
   constexpr std::int64_t counts[] = {300, 7, 41};

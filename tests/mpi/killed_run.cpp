@@ -31,10 +31,7 @@ std::uint64_t hash(std::uint64_t h, const void* data, std::size_t bytes) {
 
 struct Training {
   explicit Training(const weir::Communicator& comm)
-      : rank(comm.rank()),
-        plan(comm, {.count = count, .k = 200, .threshold = weir::Threshold::reuse}),
-        gradient(count),
-        weights(count) {}
+      : rank(comm.rank()), plan(comm, {.count = count, .k = 200, .threshold = "reuse"}), gradient(count), weights(count) {}
 
   void step(std::int64_t number) {
     std::uint64_t random = static_cast<std::uint64_t>(number * 977 + rank + 1);

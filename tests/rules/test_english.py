@@ -8,7 +8,7 @@ import re
 import sys
 
 SUFFIXES = {".hpp", ".cpp", ".h", ".c", ".cu", ".cuh", ".f90", ".F90", ".py", ".md", ".sh", ".toml"}
-FOLDERS = ["benchmarks", "capi", "cuda", "docs", "examples", "include", "packaging", "perfmodels", "slurm", "src", "tests", "tools"]
+FOLDERS = ["benchmarks", "capi", "catalogue", "cuda", "docs", "examples", "include", "packaging", "perfmodels", "slurm", "src", "tests", "tools"]
 FILES = ["CHANGELOG.md", "CONTRIBUTING.md", "README.md"]
 PATTERNS = {
     r"\b(is|are|was|were) none\b": "say what is missing: 'there is no plan'",

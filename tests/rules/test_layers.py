@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds every #include in src/, cuda/ and capi/ against the table of layers in src/README.md.
+"""Holds every #include in src/, catalogue/, cuda/ and capi/ against the table of layers in src/README.md.
 
 Usage: test_layers.py ROOT     the repository; exits with 1 and one line per violation
        test_layers.py --self   checks the checker on a small tree with one violation of each kind
@@ -106,7 +106,7 @@ def complaint(root, file, bracket, name, layers):
 def check(root):
     """All violations, one line each, and the number of files read."""
     layers = read_table(root / "src/README.md")
-    files = [file for folder in ("src", "cuda", "capi") for file in sorted((root / folder).rglob("*")) if file.suffix in SOURCES]
+    files = [file for folder in ("src", "catalogue", "cuda", "capi") for file in sorted((root / folder).rglob("*")) if file.suffix in SOURCES]
     found = []
     for file in files:
         for number, line in enumerate(file.read_text().splitlines(), 1):

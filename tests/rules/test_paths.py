@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "src|cuda|capi|include|tests|examples|perfmodels|benchmarks|docs|packaging|slurm"
+FOLDERS = "src|catalogue|cuda|capi|include|tests|examples|perfmodels|benchmarks|docs|packaging|slurm"
 
 
 def pages(root):

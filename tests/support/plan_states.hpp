@@ -49,7 +49,6 @@ AllreduceConfig config_of(const AllreduceRow& row) {
           .k = 30,
           .algorithm = std::string(row.name),
           .algorithm_parameters = parameters_for(row.name, "boundary_period=2"),
-          .threshold_period = 3,
           .non_finite = NonFinite::skip,
           .dense_iterations = row.sparse() ? 1 : 0,
           .warmup_iterations = 3};
@@ -100,9 +99,8 @@ struct Kept {
 };
 
 inline std::string text_of(const StateMachine& machine, const AllreduceConfig& config) {
-  return config.algorithm + " threshold " + threshold_name(config.threshold) + " values " +
-         std::to_string(static_cast<int>(config.wire_values)) + " n " + std::to_string(config.count) + " on '" +
-         machine.description + "'";
+  return config.algorithm + " threshold " + config.threshold + " values " + std::to_string(static_cast<int>(config.wire_values)) +
+         " n " + std::to_string(config.count) + " on '" + machine.description + "'";
 }
 
 /// What is wrong, or "".

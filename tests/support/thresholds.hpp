@@ -1,18 +1,31 @@
-// thresholds.hpp: every method of local selection, by name.
+// thresholds.hpp: every method of local selection.
 #pragma once
 
-#include <array>
 #include <string>
-#include <weir/weir.hpp>
+#include <vector>
+
+#include "contribution/threshold.hpp"
 
 namespace weir::test {
 
-inline constexpr std::array all_thresholds = {Threshold::exact,    Threshold::reuse, Threshold::mstopk, Threshold::sampled,
-                                              Threshold::gaussian, Threshold::sidco, Threshold::redsync};
+inline const std::vector<std::string> all_thresholds = [] {
+  std::vector<std::string> names;
+  for (const ThresholdRow* row : threshold_registry()) names.emplace_back(row->name);
+  return names;
+}();
 
-inline std::string threshold_name(Threshold threshold) {
-  constexpr const char* names[] = {"exact", "reuse", "mstopk", "sampled", "gaussian", "sidco", "redsync"};
-  return names[static_cast<int>(threshold)];
+/// Returns the parameters with which a threshold is used again in `period` runs, if it ever is.
+inline std::string period_of(const std::string& threshold, std::int64_t period) {
+  return make_threshold(threshold).period() > 0 ? "period=" + std::to_string(period) : std::string();
+}
+inline ThresholdMethod method_of(const std::string& threshold, std::int64_t period) {
+  return make_threshold(threshold, period_of(threshold, period));
+}
+/// Sets both fields of an AllreduceConfig or a FusionConfig.
+template <class Config>
+void set_threshold(Config& config, const std::string& threshold, std::int64_t period = 3) {
+  config.threshold = threshold;
+  config.threshold_parameters = period_of(threshold, period);
 }
 
 }  // namespace weir::test

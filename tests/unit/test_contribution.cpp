@@ -6,7 +6,7 @@
 
 #include "base/config_check.hpp"
 #include "contribution/contribution.hpp"
-#include "contribution/host_memory.hpp"
+#include "contribution/host_arrays.hpp"
 #include "support/catch.hpp"
 #include "support/inputs.hpp"
 
@@ -90,15 +90,15 @@ class Modelled {
     return off;
   }
 
-  [[nodiscard]] Contribution<HostMemory<float>>& contribution() { return contribution_; }
+  [[nodiscard]] Contribution<HostArrays<float>>& contribution() { return contribution_; }
 
  private:
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(rules_.selection.count); }
 
   ContributionRules rules_;
   FramePool frames_;
-  HostMemory<float> memory_;
-  Contribution<HostMemory<float>> contribution_;
+  HostArrays<float> memory_;
+  Contribution<HostArrays<float>> contribution_;
   std::vector<double> residual_, velocity_, last_, sums_, next_velocity_;
   std::vector<double> largest_;  // magnitude so far, of which errors are counted in roundings
   std::vector<float> before_;

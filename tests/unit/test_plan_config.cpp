@@ -31,8 +31,9 @@ TEST_CASE("values that would overflow later are refused") {
     refuses({.count = 1, .algorithm_parameters = fmt::format("window={}", window)},
             fmt::format("algorithm_parameters: window of oktopk is '{}': it must be a whole number from 1 to 65536", window));
   for (const std::int64_t wrong : {bound + 1, most, std::int64_t{-1}}) {
-    refuses({.count = 1, .threshold_period = wrong},
-            fmt::format("threshold_period is {}: it must be between 1 and 2^48, for example 32", wrong));
+    refuses(
+        {.count = 1, .threshold = "reuse", .threshold_parameters = fmt::format("period={}", wrong)},
+        fmt::format("threshold_parameters: period of reuse is '{}': it must be a whole number from 1 to 281474976710656", wrong));
     refuses({.count = 1, .algorithm_parameters = fmt::format("boundary_period={}", wrong)},
             fmt::format("boundary_period of oktopk is '{}': it must be a whole number from 1 to 281474976710656", wrong));
     refuses({.count = 1, .dense_iterations = wrong}, fmt::format("dense_iterations is {}: it must be between 0 and 2^48", wrong));
@@ -46,7 +47,6 @@ TEST_CASE("values that would overflow later are refused") {
   REQUIRE_NOTHROW(check_config({.count = 1,
                                 .algorithm_parameters = "window=65536,boundary_period=281474976710656,balance_trigger=inf",
                                 .trial_iterations = 1000000,
-                                .threshold_period = bound,
                                 .dense_iterations = bound,
                                 .warmup_iterations = bound}));
 }

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "catalogue/thresholds/estimators.hpp"
 #include "contribution/selector.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
@@ -35,11 +36,11 @@ class HostSelector {
 
  private:
   FramePool frames_;
-  HostMemory<T> memory_;
-  Selector<HostMemory<T>> selector_;
+  HostArrays<T> memory_;
+  Selector<HostArrays<T>> selector_;
 };
 
-constexpr std::array guarded_methods = {Threshold::sampled, Threshold::gaussian, Threshold::sidco, Threshold::redsync};
+const std::vector<std::string> guarded_methods = {"sampled", "gaussian", "sidco", "redsync"};
 
 template <class T>
 struct Selected {
@@ -64,10 +65,10 @@ std::int64_t nonzero_count(const std::vector<T>& x) {
 }
 
 /// Whether `count` entries are what the method promises for k of `nonzero`.
-bool count_is_right(Threshold method, std::int64_t count, std::int64_t k, std::int64_t nonzero) {
+bool count_is_right(const std::string& method, std::int64_t count, std::int64_t k, std::int64_t nonzero) {
   const std::int64_t possible = std::min(k, nonzero);
-  if (method == Threshold::exact || method == Threshold::mstopk) return count == possible;
-  if (method == Threshold::reuse) return 4 * count <= 5 * k && (5 * count >= 4 * k || count >= possible);
+  if (method == "exact" || method == "mstopk") return count == possible;
+  if (method == "reuse") return 4 * count <= 5 * k && (5 * count >= 4 * k || count >= possible);
   return 4 * count <= 5 * k && (4 * count >= 3 * k || count == nonzero);
 }
 
@@ -84,9 +85,9 @@ void check_selection(const Selected<T>& selected, const std::vector<T>& sums) {
 }
 
 template <class T>
-void check_method(Threshold method, Input input, std::int64_t n, std::int64_t k) {
-  INFO(threshold_name(method) << " " << input_name(input) << " n " << n << " k " << k << " bytes " << sizeof(T));
-  HostSelector<T> selector({n, k, method, 3, 30}), twin({n, k, method, 3, 30});
+void check_method(const std::string& method, Input input, std::int64_t n, std::int64_t k) {
+  INFO(method << " " << input_name(input) << " n " << n << " k " << k << " bytes " << sizeof(T));
+  HostSelector<T> selector({n, k, method_of(method, 3)}), twin({n, k, method_of(method, 3)});
   std::vector<T> residual(static_cast<std::size_t>(n)), twin_residual(residual);
   for (int t = 0; t < 4; ++t) {
     const std::vector<T> gradient = make_input<T>(input, n, 0, 1, t), before = residual;
@@ -95,7 +96,7 @@ void check_method(Threshold method, Input input, std::int64_t n, std::int64_t k)
     REQUIRE(selector.select(gradient.data(), residual.data(), k, true));
     const Selected<T> selected = copy(selector.selection());
     REQUIRE(count_is_right(method, selector.selection().count, k, nonzero_count(sums)));
-    REQUIRE(selector.selection().count <= most_selected(method, n, k));
+    REQUIRE(selector.selection().count <= most_selected(make_threshold(method).at_most_k(), n, k));
     check_selection(selected, sums);
 
     // The same again is the same again.
@@ -114,7 +115,7 @@ void check_method(Threshold method, Input input, std::int64_t n, std::int64_t k)
   }
   // After reset, as when new.
   const std::vector<T> gradient = make_input<T>(input, n, 0, 1, 0);
-  HostSelector<T> fresh({n, k, method, 3, 30});
+  HostSelector<T> fresh({n, k, method_of(method, 3)});
   selector.reset();
   REQUIRE(fresh.select(gradient.data(), nullptr, k, true));
   REQUIRE(selector.select(gradient.data(), nullptr, k, true));
@@ -162,7 +163,7 @@ template <class T>
 void check_mstopk(const std::vector<T>& x, std::int64_t k, int samplings) {
   const auto n = static_cast<std::int64_t>(x.size());
   const SlowMsTopk<T> slow(x, k, samplings);
-  HostSelector<T> selector({n, k, Threshold::mstopk, 1, samplings});
+  HostSelector<T> selector({n, k, make_threshold("mstopk", fmt::format("samplings={}", samplings))});
   REQUIRE(selector.select(x.data(), nullptr, k, true));
   std::vector<bool> chosen(x.size());
   for (const std::uint32_t i : selector.selection().index_span()) chosen[i] = true;
@@ -221,7 +222,7 @@ std::int64_t count_above(const std::vector<T>& x, double threshold) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("every method selects what it promises and keeps the rest", "[selector]", float, double) {
-  for (const Threshold method : all_thresholds) {
+  for (const std::string& method : all_thresholds) {
     for (const std::int64_t n : {0, 1, 2, 3, 17, 1000, 6007}) {
       for (const std::int64_t k : std::set<std::int64_t>{0, std::min<std::int64_t>(n, 1), n / 100, n / 7, n / 2, n - n / 10, n}) {
         for (const Input input : all_inputs()) {
@@ -237,11 +238,11 @@ TEMPLATE_TEST_CASE("every method selects what it promises and keeps the rest", "
 TEMPLATE_TEST_CASE("roll_back restores the residual, also after gradients far larger", "[selector]", float, double) {
   using T = TestType;
   const std::int64_t n = 20011, k = 200;
-  for (const Threshold method : all_thresholds) {
+  for (const std::string& method : all_thresholds) {
     for (const bool huge : {false, true}) {
-      if (huge && method == Threshold::mstopk) continue;  // its thresholds lie between mean and maximum, hence are huge, too
-      INFO(threshold_name(method) << " huge " << huge);
-      HostSelector<T> selector({n, k, method, 3, 30});
+      if (huge && method == "mstopk") continue;  // its thresholds lie between mean and maximum, hence are huge, too
+      INFO(method << " huge " << huge);
+      HostSelector<T> selector({n, k, method_of(method, 3)});
       std::vector<T> residual(static_cast<std::size_t>(n));
       for (int t = 0; t < 3; ++t) {
         const auto gradient = make_input<T>(Input::heavy_tailed, n, 0, 1, t);
@@ -268,9 +269,9 @@ TEMPLATE_TEST_CASE("roll_back restores the residual, also after gradients far la
 TEMPLATE_TEST_CASE("what is not finite is refused, or selected first", "[selector]", float, double) {
   using T = TestType;
   const std::int64_t n = 5003, k = 100;
-  for (const Threshold method : all_thresholds) {
-    INFO(threshold_name(method));
-    HostSelector<T> selector({n, k, method, 3, 30});
+  for (const std::string& method : all_thresholds) {
+    INFO(method);
+    HostSelector<T> selector({n, k, method_of(method, 3)});
     std::vector<T> residual(static_cast<std::size_t>(n), T(0.5));
     const std::vector<T> before = residual;
     auto gradient = make_input<T>(Input::heavy_tailed, n, 0, 1, 0);
@@ -293,12 +294,12 @@ TEMPLATE_TEST_CASE("whatever is not finite is refused, and leaves the residual, 
   using T = TestType;
   const std::int64_t n = 5003, k = 100;
   constexpr T infinity = std::numeric_limits<T>::infinity(), nan = std::numeric_limits<T>::quiet_NaN();
-  for (const Threshold method : all_thresholds) {
+  for (const std::string& method : all_thresholds) {
     for (const std::int64_t nans : {std::int64_t{1}, k / 2, k - 1, k, k + 1, 2 * k, n / 2, n - 1}) {
       for (const int good_runs : {0, 3}) {
         for (const Input rest : {Input::heavy_tailed, Input::zeros}) {
-          INFO(threshold_name(method) << ", " << nans << " NaN and an infinity after " << good_runs << " runs");
-          HostSelector<T> selector({n, k, method, 3, 30});
+          INFO(method << ", " << nans << " NaN and an infinity after " << good_runs << " runs");
+          HostSelector<T> selector({n, k, method_of(method, 3)});
           std::vector<T> residual(static_cast<std::size_t>(n));
           for (int t = 0; t < good_runs; ++t) {
             const auto gradient = make_input<T>(Input::heavy_tailed, n, 0, 1, t);
@@ -326,8 +327,8 @@ TEMPLATE_TEST_CASE("whatever is not finite is refused, and leaves the residual, 
 
 TEST_CASE("no method allocates once it is made", "[selector]") {
   const std::int64_t n = 50021, k = 500;
-  for (const Threshold method : all_thresholds) {
-    HostSelector<float> selector({n, k, method, 3, 30});
+  for (const std::string& method : all_thresholds) {
+    HostSelector<float> selector({n, k, method_of(method, 3)});
     for (const bool warm : {false, true}) {  // the first time coroutines have no frames yet
       selector.reset();
       std::vector<float> residual(static_cast<std::size_t>(n));
@@ -337,7 +338,7 @@ TEST_CASE("no method allocates once it is made", "[selector]") {
         selector.select(gradient.data(), residual.data(), k, true);
         selector.settle(residual.data(), selector.selection());
         const std::int64_t made = allocations_of_this_thread() - before;
-        INFO(threshold_name(method) << " " << input_name(input));
+        INFO(method << " " << input_name(input));
         if (warm) REQUIRE(made == 0);
       }
     }
@@ -363,7 +364,7 @@ TEMPLATE_TEST_CASE("mstopk follows Algorithm 1", "[selector]", float, double) {
 TEST_CASE("mstopk takes another slice in another iteration", "[selector]") {
   const std::int64_t n = 1000, k = 10;
   const auto gradient = make_input<float>(Input::constant, n, 0, 1, 0);
-  HostSelector<float> selector({n, k, Threshold::mstopk, 1, 30});
+  HostSelector<float> selector({n, k, make_threshold("mstopk")});
   std::set<std::uint32_t> starts;
   for (int t = 0; t < 10; ++t) {
     REQUIRE(selector.select(gradient.data(), nullptr, k, true));
@@ -377,18 +378,18 @@ TEST_CASE("mstopk takes another slice in another iteration", "[selector]") {
 TEMPLATE_TEST_CASE("guarded methods stay within their guard", "[selector]", float, double) {
   using T = TestType;
   const std::int64_t n = 200003;
-  for (const Threshold method : guarded_methods) {
+  for (const std::string& method : guarded_methods) {
     for (const Shape shape : {Shape::normal, Shape::laplace, Shape::log_normal, Shape::shifted_normal}) {
       for (const double density : {0.001, 0.01, 0.1}) {
         if (left_out(4)) continue;
         const auto k = static_cast<std::int64_t>(density * static_cast<double>(n));
-        HostSelector<T> selector({n, k, method, 1, 30});
+        HostSelector<T> selector({n, k, make_threshold(method)});
         std::vector<T> residual(static_cast<std::size_t>(n));
         for (unsigned t = 0; t < 5; ++t) {
           const auto gradient = sample_of<T>(shape, n, t);
           REQUIRE(selector.select(gradient.data(), residual.data(), k, true));
           selector.settle(residual.data(), selector.selection());
-          INFO(threshold_name(method) << " shape " << static_cast<int>(shape) << " density " << density);
+          INFO(method << " shape " << static_cast<int>(shape) << " density " << density);
           REQUIRE(within_guard(selector.selection().count, k));
         }
       }

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
-    "MemorySpace", "Threshold", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing",
-    "FusionScheme", "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel", "ElementType",
-    "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo",
-    "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor",
-    "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
-    "OptimizerConfig", "OptimizerStatistics", "SparseAdamConfig", "SampleCacheConfig", "SampleCacheStatistics",
-    "SampleLoaderConfig",
+    "MemorySpace", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing", "FusionScheme",
+    "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel", "ElementType", "Distribution",
+    "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo", "EmbeddingConfig",
+    "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor", "FusionConfig",
+    "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer", "OptimizerConfig",
+    "OptimizerStatistics", "SparseAdamConfig", "SampleCacheConfig", "SampleCacheStatistics", "SampleLoaderConfig",
 ]
 
 
@@ -165,33 +164,6 @@ class MemorySpace(IntEnum):
 
     host = 0
     cuda = 1
-
-
-class Threshold(IntEnum):
-    """How a rank selects the entries that it contributes. `exact` and `mstopk` select exactly k entries, the other methods perhaps
-    a few more or fewer. What a rank does not select stays in its residual.
-
-    The sum of all contributions may have more than k entries: gtopk, oktopk and hi_oktopk deliver the k largest of them. With
-    `reuse`, oktopk and hi_oktopk keep that global threshold, too, within the same bounds; where ranks contribute more than k
-    entries, they may deliver fewer, so that the volume bound holds.
-
-    exact: exactly the k largest (fewer only when fewer are nonzero); ties go to the lowest index
-    reuse: Ok-Topk section 3.1.3: re-evaluated every `threshold_period` iterations, and at once when a count leaves [0.8 k, 1.25 k]
-    mstopk: CommLib Algorithm 1: `samplings` thresholds bisected between mean and maximum, then exactly k entries
-    sampled: DGC: the threshold of a small sample, and a second, exact selection among too many candidates
-    gaussian: Gaussiank: the quantile of a normal distribution with the gradient's moments, and a guard on the count
-    sidco: SIDCo: exponential fits to what exceeds the last threshold, in stages
-    redsync: RedSync (Fang et al. 2019), threshold binary search: a threshold between mean and maximum that k to 5/4 k entries
-        reach; the paper stops at 2 k
-    """
-
-    exact = 0
-    reuse = 1
-    mstopk = 2
-    sampled = 3
-    gaussian = 4
-    sidco = 5
-    redsync = 6
 
 
 class WireFormat(IntEnum):
@@ -465,13 +437,15 @@ class AllreduceConfig(Struct):
     feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
         nothing is compressed
     average: divide the delivered sum by the number of ranks
-    threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
-    samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+    threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or
+        "reuse"; the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select
+        exactly k entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual
+    threshold_parameters: parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those not
+        named have their defaults
     wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also
         choose coo
     wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
         float64. With `algorithm = auto`, Weir may also choose native
-    threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend
         on it. 0: WEIR_THREADS, else the cores that this rank has for itself
     non_finite: what NaN and infinity do
@@ -496,11 +470,10 @@ class AllreduceConfig(Struct):
     feedback_decay: float = 1.0
     feedback_gain: float = 1.0
     average: bool = True
-    threshold: Union[Threshold, str] = Threshold.exact
-    samplings: int = 30
+    threshold: str = "exact"
+    threshold_parameters: str = ""
     wire_format: Union[WireFormat, str] = WireFormat.compact
     wire_values: Union[WireValues, str] = WireValues.native
-    threshold_period: int = 32
     threads: int = 0
     non_finite: Union[NonFinite, str] = NonFinite.error
     dense_iterations: int = 0
@@ -512,9 +485,9 @@ class AllreduceConfig(Struct):
     _kinds = {
         "count": int, "type": DataType, "memory": MemorySpace, "density": float, "k": int, "algorithm": str,
         "algorithm_parameters": str, "trial_iterations": int, "compressor": str, "compressor_parameters": str, "seed": int,
-        "error_feedback": Feedback, "feedback_decay": float, "feedback_gain": float, "average": bool, "threshold": Threshold,
-        "samplings": int, "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "threads": int,
-        "non_finite": NonFinite, "dense_iterations": int, "warmup_iterations": int, "priority": int, "name": str,
+        "error_feedback": Feedback, "feedback_decay": float, "feedback_gain": float, "average": bool, "threshold": str,
+        "threshold_parameters": str, "wire_format": WireFormat, "wire_values": WireValues, "threads": int, "non_finite": NonFinite,
+        "dense_iterations": int, "warmup_iterations": int, "priority": int, "name": str,
     }
 
 
@@ -541,11 +514,10 @@ class PlanKeywords:
         feedback_decay: float = 1.0,
         feedback_gain: float = 1.0,
         average: bool = True,
-        threshold: Union[Threshold, str] = Threshold.exact,
-        samplings: int = 30,
+        threshold: str = "exact",
+        threshold_parameters: str = "",
         wire_format: Union[WireFormat, str] = WireFormat.compact,
         wire_values: Union[WireValues, str] = WireValues.native,
-        threshold_period: int = 32,
         threads: int = 0,
         non_finite: Union[NonFinite, str] = NonFinite.error,
         dense_iterations: int = 0,
@@ -585,13 +557,15 @@ class PlanKeywords:
         feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
             nothing is compressed
         average: divide the delivered sum by the number of ranks
-        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it
-        samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or
+            "reuse"; the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk`
+            select exactly k entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual
+        threshold_parameters: parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those
+            not named have their defaults
         wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may
             also choose coo
         wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
             float64. With `algorithm = auto`, Weir may also choose native
-        threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
         threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not
             depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
         non_finite: what NaN and infinity do
@@ -608,9 +582,9 @@ class PlanKeywords:
                 algorithm_parameters=algorithm_parameters, trial_iterations=trial_iterations, compressor=compressor,
                 compressor_parameters=compressor_parameters, seed=seed, error_feedback=error_feedback,
                 feedback_decay=feedback_decay, feedback_gain=feedback_gain, average=average, threshold=threshold,
-                samplings=samplings, wire_format=wire_format, wire_values=wire_values, threshold_period=threshold_period,
-                threads=threads, non_finite=non_finite, dense_iterations=dense_iterations, warmup_iterations=warmup_iterations,
-                priority=priority, name=name,
+                threshold_parameters=threshold_parameters, wire_format=wire_format, wire_values=wire_values, threads=threads,
+                non_finite=non_finite, dense_iterations=dense_iterations, warmup_iterations=warmup_iterations, priority=priority,
+                name=name,
             ),
         )
 
@@ -1077,13 +1051,12 @@ class FusionConfig(Struct):
         deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be
         cheaper
     algorithm_parameters: parameters of the algorithm, as in AllreduceConfig
-    threshold: how entries are selected
-    samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+    threshold: how entries are selected, as in AllreduceConfig
+    threshold_parameters: parameters of the threshold, as in AllreduceConfig
     error_feedback: residual or none; automatic is residual
     average: divide the delivered sum by the number of ranks
     wire_format: how indices travel
     wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
-    threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
     non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
     priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
         between ranks
@@ -1096,13 +1069,12 @@ class FusionConfig(Struct):
     density: float = 0.01
     algorithm: str = "auto"
     algorithm_parameters: str = ""
-    threshold: Union[Threshold, str] = Threshold.exact
-    samplings: int = 30
+    threshold: str = "exact"
+    threshold_parameters: str = ""
     error_feedback: Union[Feedback, str] = Feedback.automatic
     average: bool = True
     wire_format: Union[WireFormat, str] = WireFormat.compact
     wire_values: Union[WireValues, str] = WireValues.native
-    threshold_period: int = 32
     non_finite: Union[NonFinite, str] = NonFinite.error
     priority: int = 0
     name: str = "fused"
@@ -1110,9 +1082,8 @@ class FusionConfig(Struct):
     _c = _abi.weir_fusion_config
     _kinds = {
         "scheme": FusionScheme, "buffer_bytes": int, "type": DataType, "density": float, "algorithm": str,
-        "algorithm_parameters": str, "threshold": Threshold, "samplings": int, "error_feedback": Feedback, "average": bool,
-        "wire_format": WireFormat, "wire_values": WireValues, "threshold_period": int, "non_finite": NonFinite, "priority": int,
-        "name": str,
+        "algorithm_parameters": str, "threshold": str, "threshold_parameters": str, "error_feedback": Feedback, "average": bool,
+        "wire_format": WireFormat, "wire_values": WireValues, "non_finite": NonFinite, "priority": int, "name": str,
     }
 
 
@@ -1131,13 +1102,12 @@ class FusionKeywords:
         density: float = 0.01,
         algorithm: str = "auto",
         algorithm_parameters: str = "",
-        threshold: Union[Threshold, str] = Threshold.exact,
-        samplings: int = 30,
+        threshold: str = "exact",
+        threshold_parameters: str = "",
         error_feedback: Union[Feedback, str] = Feedback.automatic,
         average: bool = True,
         wire_format: Union[WireFormat, str] = WireFormat.compact,
         wire_values: Union[WireValues, str] = WireValues.native,
-        threshold_period: int = 32,
         non_finite: Union[NonFinite, str] = NonFinite.error,
         priority: int = 0,
         name: str = "fused",
@@ -1159,13 +1129,12 @@ class FusionKeywords:
             others deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted
             to be cheaper
         algorithm_parameters: parameters of the algorithm, as in AllreduceConfig
-        threshold: how entries are selected
-        samplings: N of MSTopK (CommLib Algorithm 1), and most bisections of redsync
+        threshold: how entries are selected, as in AllreduceConfig
+        threshold_parameters: parameters of the threshold, as in AllreduceConfig
         error_feedback: residual or none; automatic is residual
         average: divide the delivered sum by the number of ranks
         wire_format: how indices travel
         wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
-        threshold_period: tau' of Ok-Topk Algorithm 1 (mode reuse), 1 to 2^48
         non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
         priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May
             differ between ranks
@@ -1175,8 +1144,8 @@ class FusionKeywords:
             comm,
             FusionConfig(
                 scheme=scheme, buffer_bytes=buffer_bytes, type=type, density=density, algorithm=algorithm,
-                algorithm_parameters=algorithm_parameters, threshold=threshold, samplings=samplings, error_feedback=error_feedback,
-                average=average, wire_format=wire_format, wire_values=wire_values, threshold_period=threshold_period,
+                algorithm_parameters=algorithm_parameters, threshold=threshold, threshold_parameters=threshold_parameters,
+                error_feedback=error_feedback, average=average, wire_format=wire_format, wire_values=wire_values,
                 non_finite=non_finite, priority=priority, name=name,
             ),
             tensors,

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/give_way.hpp"
 #include "base/splitmix.hpp"
+#include "transport/registry.hpp"
 
 namespace weir {
 namespace {
@@ -318,5 +319,8 @@ InprocJob::InprocJob(int size, std::uint64_t seed, InprocFault fault, std::funct
 InprocJob::~InprocJob() = default;
 
 std::unique_ptr<Transport> InprocJob::transport(int rank) { return std::make_unique<InprocTransport>(*shared_, rank); }
+
+const TransportRow transport_inproc{
+    .name = "inproc", .description = "virtual ranks, threads of one process", .shared_segments = true, .gpu_memory = true};
 
 }  // namespace weir

@@ -16,6 +16,7 @@
 #include "base/keep.hpp"
 #include "transport/mpi/cuda_support.hpp"
 #include "transport/mpi/mpi_library.hpp"
+#include "transport/registry.hpp"
 
 namespace weir {
 namespace {
@@ -146,7 +147,12 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     std::array<MPI_Request, pieces_in_flight> requests{};
   };
 
-  [[nodiscard]] bool is_running() const override { return mpi_is_running(); }
+  [[nodiscard]] std::string why_not_running() const override {
+    if (mpi_is_running()) return {};
+    return "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork(). Destroy plans, tables and "
+           "communicators "
+           "before MPI_Finalize";
+  }
   [[nodiscard]] std::string why_one_thread() const override {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
@@ -185,7 +191,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
   }
 
   void begin(int index, void* data, std::int64_t piece_bytes) {
-    if (!mpi_is_running()) fail(WEIR_ERR_STATE, "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork()");
+    if (!mpi_is_running()) fail(WEIR_ERR_STATE, "{}", why_not_running());
     Message& m = message(index);
     m.data = static_cast<char*>(data);
     m.piece_bytes = piece_bytes;
@@ -375,5 +381,11 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seco
   MPI_Comm_size(copy, &size);
   return std::make_unique<MpiTransport>(copy, rank, size);
 }
+
+const TransportRow transport_mpi{.name = "mpi",
+                                 .description = "messages of MPI, between processes",
+                                 .shared_segments = true,
+                                 .native_allreduce = true,
+                                 .gpu_memory = true};
 
 }  // namespace weir

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "contribution/selection_setup.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/cuda_kernels.hpp"
-#include "contribution/threshold_estimators.hpp"
 
 namespace weir::bench {
 

@@ -23,8 +23,6 @@ typedef struct weir_comm weir_comm; /**< a group of ranks; made by weir_comm_cre
 typedef struct weir_plan weir_plan; /**< one tensor's allreduce and its state */
 
 typedef enum weir_data_type { WEIR_FLOAT32 = 0, WEIR_FLOAT64 = 1 } weir_data_type;
-/** exact: exactly k local and k global entries; reuse: Ok-Topk section 3.1.3, counts guarded to [0.8 k, 1.25 k]. */
-typedef enum weir_threshold { WEIR_THRESHOLD_EXACT = 0, WEIR_THRESHOLD_REUSE = 1 } weir_threshold;
 /** What NaN or infinity does: an error on all ranks, an iteration that contributes nothing, or nothing special. */
 typedef enum weir_non_finite { WEIR_NON_FINITE_ERROR = 0, WEIR_NON_FINITE_SKIP = 1, WEIR_NON_FINITE_PROPAGATE = 2 } weir_non_finite;
 
@@ -34,23 +32,23 @@ typedef struct weir_allreduce_config {
   int64_t count;             /**< elements; sparse algorithms take up to 2^32 - 1 */
   int64_t k;                 /**< entries to deliver; -1: from density */
   double density;            /**< k / count in (0, 1] */
-  int64_t threshold_period;  /**< tau' of Ok-Topk, mode reuse */
+  const char* threshold;     /**< exact: exactly k entries; reuse: Ok-Topk section 3.1.3, counts in [0.8 k, 1.25 k]; copied */
   int64_t dense_iterations;  /**< the first iterations run dense */
   int64_t warmup_iterations; /**< then density falls exponentially from 25 % to its target */
   const char* algorithm;     /**< a name from weir_algorithm_name; copied */
   const char* name;          /**< for messages; copied */
   int32_t type;              /**< weir_data_type */
-  int32_t threshold;         /**< weir_threshold */
   int32_t non_finite;        /**< weir_non_finite */
   int32_t priority;          /**< larger is more urgent */
   int32_t error_feedback;    /**< nonzero: keep what is not delivered */
   int32_t average;           /**< nonzero: divide by the number of ranks */
+  int32_t wire_format;       /**< how indices travel: 0, compact, or 1, coo */
 } weir_allreduce_config;
 
-#define WEIR_ALLREDUCE_CONFIG_INIT                                                                                   \
-  {                                                                                                                  \
-    sizeof(weir_allreduce_config), 0, -1, 0.01, 32, 0, 0, "oktopk", "allreduce", WEIR_FLOAT32, WEIR_THRESHOLD_EXACT, \
-        WEIR_NON_FINITE_ERROR, 0, 1, 1                                                                               \
+#define WEIR_ALLREDUCE_CONFIG_INIT                                                                                 \
+  {                                                                                                                \
+    sizeof(weir_allreduce_config), 0, -1, 0.01, "exact", 0, 0, "oktopk", "allreduce", WEIR_FLOAT32,                \
+        WEIR_NON_FINITE_ERROR, 0, 1, 1, 0                                                                          \
   }
 
 /** The delivered update, sorted by index, equal on all ranks. Owned by the plan, valid until its next start, reset or destruction.

@@ -1,6 +1,4 @@
-// typed_fused.hpp: the gradients of one model, of one type: units that select, buffers that exchange, and whose turn it is.
-#pragma once
-
+// The gradients of one model, of one type: units that select, buffers that exchange, and whose turn it is.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,9 +15,11 @@
 #include "fusion/fused.hpp"
 #include "fusion/iteration.hpp"
 #include "fusion/phases.hpp"
+#include "fusion/setup.hpp"
 #include "observe/gauges.hpp"
 
 namespace weir::fusion {
+namespace {
 
 template <class T>
 class TypedFused final : public detail::FusedImpl, private LaterWriter {
@@ -30,15 +30,15 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
                 .row = setup.row,
                 .tensors = tensors,
                 .threads = comm->threads_for(0),
-                .memory = HostMemory<T>({}, nullptr, 0, 0, comm->threads_for(0)),
+                .memory = HostArrays<T>({}, nullptr, 0, 0, comm->threads_for(0)),
                 .slots = std::vector<Slot<T>>(tensors.size())},
         buffers_(shared_, setup),
-        adaptation_(config.scheme, setup.line, setup.cost, bytes_of_buffer<T>(config)),
+        adaptation_(*setup.scheme, setup.line, setup.cost, bytes_of_buffer<T>(config)),
         explanation_(std::move(setup.explanation)),
         ready_times_(tensors.size()) {
     exchange_times_.reserve(adaptation_.settled() ? 0 : most_buffers());
     arrays_.reserve(tensors.size());
-    if (config.scheme == FusionScheme::ahead) phases_.emplace(shared_, buffers_.units());
+    if (setup.scheme->fills_as_they_come) phases_.emplace(shared_, buffers_.units());
     selecting_.name = selecting_name_;
     selecting_.object = config.name;
     selecting_.call = comm->engine.new_call();
@@ -556,5 +556,34 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   std::vector<double> ready_times_, exchange_times_;
   std::vector<Held> arrays_;  // by address
 };
+
+template <class T>
+std::shared_ptr<detail::FusedImpl> make_typed(std::shared_ptr<detail::CommunicatorState> comm, FusionSetup setup,
+                                              detail::Lease first, std::span<const FusedTensor> tensors) {
+  std::shared_ptr<TypedFused<T>> made;
+  detail::Leases& leases = comm->leases;
+  const std::string name = setup.config.name;
+  std::vector<detail::Lease> taken;
+  int more = 0;
+  comm->agree("fusing tensors", "fused", name, [&] {
+    made = std::make_shared<TypedFused<T>>(comm, std::move(setup), tensors);
+    more = (made->tags() - 1) / detail::Lease::tags;
+    taken.reserve(static_cast<std::size_t>(more) + 1);
+    leases.prepare(comm->transport->max_tag(), more);
+  });
+  taken.push_back(std::move(first));
+  for (int i = 0; i < more; ++i) taken.push_back(leases.take());
+  comm->agree("making buffers", "fused", name, [&] { made->open(std::move(taken)); });
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<detail::FusedImpl> make_typed_fused(std::shared_ptr<detail::CommunicatorState> comm, FusionSetup setup,
+                                                    detail::Lease first, std::span<const FusedTensor> tensors) {
+  if (setup.config.type == DataType::float32)
+    return make_typed<float>(std::move(comm), std::move(setup), std::move(first), tensors);
+  return make_typed<double>(std::move(comm), std::move(setup), std::move(first), tensors);
+}
 
 }  // namespace weir::fusion

@@ -1,4 +1,4 @@
-// host_memory.hpp: what a step of a plan does with gradient, residual and selection in host memory. CudaMemory in cuda_memory.hpp
+// host_arrays.hpp: what a step of a plan does with gradient, residual and selection in host memory. CudaArrays in cuda_arrays.hpp
 // has the same members for CUDA memory: selection and steps are templates over the two.
 //
 // Calls only have to be under way when they return, and are done in their order; what they have found is in results() once report()
@@ -27,7 +27,7 @@
 #include "communicator/input_error.hpp"
 #include "compress/compressor.hpp"
 #include "compress/strata.hpp"
-#include "contribution/threshold_estimators.hpp"
+#include "contribution/selection_setup.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -61,7 +61,7 @@ class HostStream {
 };
 
 template <class T>
-class HostMemory {
+class HostArrays {
  public:
   using Gradient = T;
   using Value = T;
@@ -87,7 +87,7 @@ class HostMemory {
   };
 
   /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values.
-  HostMemory(std::optional<Channel> /*channel*/, void* /*stream*/, std::int64_t count, std::int64_t /*most_on_host*/,
+  HostArrays(std::optional<Channel> /*channel*/, void* /*stream*/, std::int64_t count, std::int64_t /*most_on_host*/,
              Threads threads = {})
       : threads_(std::move(threads)), parts_(threads_.parts(count, least_selected)), count_(count) {}
   /// compensate() is asked for up to `capacity` entries from now on.

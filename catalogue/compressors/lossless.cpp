@@ -7,7 +7,7 @@
 // A message is blocks of 65,536 values: planes of one byte of each value, the lowest first, the last with the sign above the upper
 // seven bits of the mantissa; then the exponents (byte_huffman.hpp). Zeros fill it up to a multiple of 8 bytes.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compress/lossless.cpp"
+#define HWY_TARGET_INCLUDE "catalogue/compressors/lossless.cpp"
 #include <hwy/foreach_target.h>
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
@@ -20,7 +20,7 @@
 
 #include "base/buffer.hpp"
 #include "base/error.hpp"
-#include "compress/byte_huffman.hpp"
+#include "catalogue/compressors/byte_huffman.hpp"
 #include "compress/compressor.hpp"
 
 HWY_BEFORE_NAMESPACE();

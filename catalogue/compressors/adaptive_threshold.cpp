@@ -10,7 +10,7 @@
 // A message: the number of entries (64 bits), the means of the negative and of the positive ones (floats), the low bits of the gaps
 // between indices and the sign bits (number_bits-inl.hpp), the rest of the gaps in unary (unary.hpp), zeros up to a multiple of 8.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compress/adaptive_threshold.cpp"
+#define HWY_TARGET_INCLUDE "catalogue/compressors/adaptive_threshold.cpp"
 #include <hwy/foreach_target.h>
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>

@@ -1,4 +1,4 @@
-// cuda_memory.hpp: what a step of a plan does with gradient, residual and selection in CUDA memory: the members of HostMemory as
+// cuda_arrays.hpp: what a step of a plan does with gradient, residual and selection in CUDA memory: the members of HostArrays as
 // work on the plan's stream. The host waits in report() and on_host() only.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include "collectives/staged_exchange.hpp"
 #include "compress/cuda_kernels.hpp"
 #include "compress/device_codec.hpp"
-#include "contribution/host_memory.hpp"
+#include "contribution/host_arrays.hpp"
 #include "cuda/runtime.hpp"
 #include "cuda/wire.hpp"
 #include "kernels/cuda_kernels.hpp"
@@ -23,7 +23,7 @@ namespace weir {
 
 /// Gradients are of G, what is computed and kept of T.
 template <class G, class T>
-class CudaMemory {
+class CudaArrays {
  public:
   using Gradient = G;
   using Value = T;
@@ -48,7 +48,7 @@ class CudaMemory {
 
   /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values. `stream` outlives it, as what `channel`
   /// refers to does.
-  CudaMemory(Channel channel, void* stream, std::int64_t count, std::int64_t most_on_host, const Threads& /*threads*/)
+  CudaArrays(Channel channel, void* stream, std::int64_t count, std::int64_t most_on_host, const Threads& /*threads*/)
       : channel_(channel),
         stream_(stream),
         scratch_(kernels::cuda::scratch_bytes(count)),

@@ -20,7 +20,7 @@
 // (buckets or groups, negative ones after the others), with minmax the cells, the rest of the gaps in unary (unary.hpp), zeros up
 // to a multiple of 8.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compress/sketchml.cpp"
+#define HWY_TARGET_INCLUDE "catalogue/compressors/sketchml.cpp"
 #include <hwy/foreach_target.h>
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
@@ -31,8 +31,8 @@
 #include <memory>
 #include <vector>
 
+#include "catalogue/compressors/min_max_sketch.hpp"
 #include "compress/compressor.hpp"
-#include "compress/min_max_sketch.hpp"
 #include "compress/number_bits-inl.hpp"
 #include "compress/philox.hpp"
 #include "compress/unary.hpp"

@@ -1,4 +1,4 @@
-#include "compress/byte_huffman.hpp"
+#include "catalogue/compressors/byte_huffman.hpp"
 
 #include <algorithm>
 #include <array>

@@ -11,7 +11,7 @@
 // A message: of each chunk of 256 elements the tags (code_bits.hpp), then what takes 8, 16 and 32 bits; zeros at the end up to a
 // multiple of 8.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compress/inceptionn.cpp"
+#define HWY_TARGET_INCLUDE "catalogue/compressors/inceptionn.cpp"
 #include <hwy/foreach_target.h>
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>

@@ -18,7 +18,7 @@ const AllreduceRow gaussiank_row{.name = "gaussiank",
                                  .description = "topk_allgather with thresholds from a Gaussian estimate",
                                  .cost = cost_gaussiank,
                                  .delivers_all = true,
-                                 .threshold = Threshold::gaussian,
+                                 .threshold = "gaussian",
                                  .cuda_memory = true,
                                  .sparse_factories = topk_allgather_factories};
 

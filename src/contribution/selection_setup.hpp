@@ -1,0 +1,71 @@
+// selection_setup.hpp: what a selector is made for, wherever its gradient is, and the rules that follow.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "compress/compressor.hpp"
+#include "contribution/threshold.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+
+/// Returns the first key whose value, times `factor`, may be no finite one; factor >= 1.
+template <class T>
+[[nodiscard]] Key<T> first_overflow(double factor) {
+  if (factor == 1) return key_infinity<T>;
+  return static_cast<Key<T>>(key_of(static_cast<T>(static_cast<double>(std::numeric_limits<T>::max()) / factor)) + 1);
+}
+
+struct SelectionSetup {
+  std::int64_t count = 0;      ///< n
+  std::int64_t largest_k = 0;  ///< largest k of any iteration
+  ThresholdMethod threshold = make_threshold("exact");
+  // Where other entries than the k largest are picked, `threshold` is exact:
+  compress::Picking picking = compress::Picking::largest;
+  double picking_value = 0;  ///< of above_value
+  bool scales_up = false;    ///< of random ones
+
+  /// The first key whose value does not travel as a finite one, where k random entries do.
+  template <class T>
+  [[nodiscard]] Key<T> first_wild(std::int64_t k) const {
+    return scales_up && k > 0 ? first_overflow<T>(std::ceil(static_cast<double>(count) / static_cast<double>(k))) : key_infinity<T>;
+  }
+  [[nodiscard]] Summary summary() const { return threshold.row->summary; }
+  [[nodiscard]] bool estimates() const { return summary() != Summary::none; }
+  /// In every iteration, not only in the first.
+  [[nodiscard]] bool samples_always() const { return estimates() || threshold.row->sampled; }
+  /// Most candidates: twice the selection, and some.
+  [[nodiscard]] std::int64_t capacity() const { return std::min(count, 2 * largest_k + spare_candidates); }
+  static constexpr std::int64_t spare_candidates = 4096;
+  /// `hits` candidates, everything from key `floor` on, are fit to be the selection as they are.
+  [[nodiscard]] bool accepts(std::int64_t hits, std::int64_t k, bool reuse, std::uint64_t floor) const {
+    if (picking == compress::Picking::above_value) return hits <= k;
+    if (reuse) return 4 * hits <= 5 * k && (5 * hits >= 4 * k || floor == 1);
+    return threshold.row->sampled && 4 * hits <= 5 * k && (4 * hits >= 3 * k || floor == 1);
+  }
+  /// They are all there, and hold the `wanted` largest: they are as many, or they are all that is not zero.
+  [[nodiscard]] bool has_enough(std::int64_t hits, std::int64_t wanted, std::uint64_t floor) const {
+    return hits <= capacity() && (hits >= wanted || floor == 1);
+  }
+};
+
+/// A regular sample of n entries, and the rank of the threshold in it.
+struct ThresholdSample {
+  std::int64_t size, stride, rest, offset;
+  std::int64_t rank;  ///< that many of the sample reach a threshold that k of all reach
+
+  /// Takes a sample of `count` entries, at most `room` of them. `safe`: hardly ever fewer than k reach the threshold. `turn`:
+  /// samples of different turns differ.
+  ThresholdSample(std::int64_t count, std::int64_t room, std::int64_t k, bool safe, std::int64_t turn);
+
+  [[nodiscard]] std::int64_t position(std::int64_t i) const { return i * stride + i * rest / size + offset; }
+
+  /// One entry in a hundred at most (DGC); where not every iteration needs a sample (not `always`), no more than tell where the
+  /// k-th is.
+  [[nodiscard]] static std::int64_t largest(std::int64_t count, std::int64_t k, bool always);
+};
+
+}  // namespace weir

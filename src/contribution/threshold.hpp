@@ -1,0 +1,161 @@
+// threshold.hpp: how a rank finds the magnitude from which on entries are selected, and the registry of all ways. One row each.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "async/task.hpp"
+#include "base/parameters.hpp"
+#include "base/state.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+
+/// An estimated selection may hold between 3/4 k and 5/4 k entries.
+[[nodiscard]] constexpr bool within_guard(std::int64_t count, std::int64_t k) { return 4 * count >= 3 * k && 4 * count <= 5 * k; }
+/// Most entries within the guard.
+[[nodiscard]] constexpr std::int64_t guard_limit(std::int64_t k) { return k + k / 4; }
+/// Most entries that a selection of k may hold.
+[[nodiscard]] constexpr std::int64_t most_selected(bool at_most_k, std::int64_t count, std::int64_t k) {
+  return at_most_k ? k : std::min(count, guard_limit(k));
+}
+
+/// Returns the smallest key whose magnitude is at least `magnitude`; 1, which all but zeros reach, if that is not positive or NaN.
+template <class T>
+[[nodiscard]] Key<T> key_at_least(double magnitude);
+/// Returns the `index`-th of a fixed sequence of random numbers.
+[[nodiscard]] std::uint64_t random_number(std::uint64_t index);
+
+/// The entries of a vector x with key >= floor, all of them. What a threshold from `floor` on selects is counted among these few; a
+/// lower one selects more than the guard allows, or `floor` is 1.
+template <class T>
+struct Candidates {
+  const T* values = nullptr;
+  std::int64_t count = 0;
+  Key<T> floor = 1;
+
+  /// floor <= threshold
+  [[nodiscard]] std::int64_t count_at_least(Key<T> threshold) const {
+    return kernels::host::select<T>(values, count, threshold, nullptr, nullptr, 0);
+  }
+};
+
+/// What an estimator needs summed up over all of the compensated gradient.
+enum class Summary { none, moments, magnitudes };
+
+/// What an estimator is told of the compensated gradient.
+template <class T>
+struct Survey {
+  std::int64_t k = 0;
+  std::int64_t iteration = 0;   ///< random choices may depend on it
+  Candidates<T> candidates{};   ///< more than 5/4 k, or all that is not 0; in host memory
+  Moments<T> moments{};         ///< of Summary::moments
+  Exceedances<T> magnitudes{};  ///< of Summary::magnitudes: of all that is not 0
+};
+
+/// What it may ask besides. Each question is a pass over the whole.
+template <class T>
+class WholeVector {
+ public:
+  virtual task<std::int64_t> count_at_least(Key<T> threshold) = 0;
+  virtual task<Exceedances<T>> exceedances(Key<T> threshold) = 0;
+
+ protected:
+  ~WholeVector() = default;
+};
+
+/// What it answers.
+template <class T>
+struct Estimate {
+  Band<T> band{};          ///< that is selected
+  std::int64_t count = 0;  ///< entries in it
+};
+/// Returns the entries that reach `threshold`; nothing if the candidates do not say which, or the guard forbids so many.
+template <class T>
+[[nodiscard]] std::optional<Estimate<T>> all_from(Key<T> threshold, const Candidates<T>& candidates, std::int64_t k) {
+  if (threshold < candidates.floor) return std::nullopt;
+  const std::int64_t count = candidates.count_at_least(threshold);
+  if (!within_guard(count, k)) return std::nullopt;
+  return Estimate<T>{{threshold, threshold, 0, 0}, count};
+}
+
+/// Finds a threshold that about k entries reach, without ranking them.
+template <class T>
+class ThresholdEstimator {
+ public:
+  virtual ~ThresholdEstimator() = default;
+  /// Returns what to select; nothing: the k largest, found exactly. `survey` and `whole` outlive the call.
+  virtual task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole) = 0;
+  virtual void reset() {}
+  /// All that reset() resets.
+  virtual void visit_state(StateVisitor&) {}
+};
+
+/// The factories of a class template of estimators.
+struct EstimatorFactories {
+  std::unique_ptr<ThresholdEstimator<float>> (*float32)(const Parameters&) = nullptr;
+  std::unique_ptr<ThresholdEstimator<double>> (*float64)(const Parameters&) = nullptr;
+};
+template <template <class T> class Estimator>
+inline constexpr EstimatorFactories make_estimators{
+    [](const Parameters& parameters) -> std::unique_ptr<ThresholdEstimator<float>> {
+      return std::make_unique<Estimator<float>>(parameters);
+    },
+    [](const Parameters& parameters) -> std::unique_ptr<ThresholdEstimator<double>> {
+      return std::make_unique<Estimator<double>>(parameters);
+    }};
+
+/// One row of the registry.
+struct ThresholdRow {
+  std::string_view name, description, source{};
+  std::span<const ParameterInfo> parameters{};
+  bool at_most_k = false;  ///< no selection has more than k entries; else up to 5/4 k
+  /// Runs in which the last threshold may be used again while from 4/5 k to 5/4 k entries reach it; null: none.
+  std::int64_t (*period)(const Parameters&) = nullptr;
+  bool sampled = false;  ///< what reaches the threshold of a sample is selected where the guard lets it
+  Summary summary = Summary::none;
+  EstimatorFactories estimators{};  ///< null: none; selection is exact
+};
+
+/// A row and its parameters.
+struct ThresholdMethod {
+  const ThresholdRow* row;
+  Parameters parameters;
+
+  [[nodiscard]] bool at_most_k() const { return row->at_most_k; }
+  /// 0: each run finds its own threshold.
+  [[nodiscard]] std::int64_t period() const { return row->period != nullptr ? row->period(parameters) : 0; }
+  template <class T>
+  [[nodiscard]] std::unique_ptr<ThresholdEstimator<T>> make_estimator() const {
+    if (row->estimators.float32 == nullptr) return nullptr;
+    if constexpr (sizeof(T) == 4)
+      return row->estimators.float32(parameters);
+    else
+      return row->estimators.float64(parameters);
+  }
+  /// Returns "reuse period=8": the name, and the parameters that do not have their default.
+  [[nodiscard]] std::string text() const;
+};
+
+// The rows.
+#define WEIR_THRESHOLD(name) extern const ThresholdRow threshold_##name;
+#include "contribution/thresholds.def"
+#undef WEIR_THRESHOLD
+
+[[nodiscard]] std::span<const ThresholdRow* const> threshold_registry();
+/// Returns a method by name. Throws Error(WEIR_ERR_ARGUMENT).
+[[nodiscard]] ThresholdMethod make_threshold(std::string_view name, std::string_view parameters = {});
+/// Returns the method that a configuration asks for; `fixed`: the one that its algorithm is defined with, if any, takes its place.
+/// Throws Error(WEIR_ERR_ARGUMENT).
+template <class Config>
+[[nodiscard]] ThresholdMethod threshold_of(const Config& config, std::string_view fixed) {
+  ThresholdMethod asked = make_threshold(config.threshold, config.threshold_parameters);
+  return fixed.empty() ? asked : make_threshold(fixed);
+}
+
+}  // namespace weir
