@@ -228,9 +228,10 @@ module weir_types
     !> compressed
     real(real64) :: feedback_gain = 1.0_real64
     logical :: average = .true. !< divide the delivered sum by the number of ranks
-    !> how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or "reuse"; the
-    !> thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select exactly k
-    !> entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual
+    !> how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it: "exact" or "reuse"; the
+    !> thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select k entries,
+    !> `reuse` 0.8 k to 1.25 k, the others 0.75 k to 1.25 k. What a rank does not select stays in its residual. gaussiank has its
+    !> own threshold
     character(len=WEIR_TEXT_LENGTH) :: threshold = 'exact'
     !> parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those not named have their
     !> defaults

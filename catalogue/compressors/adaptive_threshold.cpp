@@ -373,6 +373,7 @@ const CompressorRow adaptive_threshold_row = {
     .encode_adds = 4.8,
     .decode_adds = 0.7,
     .usual_size = 0.95,
+    .streams = false,
     .codec = make,
 };
 

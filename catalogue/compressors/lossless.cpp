@@ -204,6 +204,7 @@ const CompressorRow lossless_row = {
     .parameters = parameters,
     .encode_adds = 4,
     .decode_adds = 3,
+    .streams = false,
     .codec = make,
 };
 

@@ -354,6 +354,7 @@ const CompressorRow sketchml_row = {
     .encode_adds = 25,
     .decode_adds = 6.5,
     .usual_size = 0.98,
+    .streams = false,
     .check = check,
     .codec = make,
 };

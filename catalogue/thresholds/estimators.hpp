@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "base/parameters.hpp"
-#include "base/state.hpp"
 #include "contribution/threshold.hpp"
 #include "kernels/kernels.hpp"
 
@@ -63,9 +62,11 @@ class SidcoFit {
 /// How many stages SIDCo takes: one more or one fewer while counts miss k by over 20 %, turning round when a count got worse.
 class SidcoStages {
  public:
+  SidcoStages() = default;
+  explicit SidcoStages(const EstimatorState& state);
+  [[nodiscard]] EstimatorState state() const;
   [[nodiscard]] int stages() const noexcept { return stages_; }
   void adapt(std::int64_t count, std::int64_t k);
-  void visit(StateVisitor& visitor);
 
  private:
   int stages_ = 1;

@@ -14,7 +14,8 @@ class Gaussian final : public ThresholdEstimator<T> {
  public:
   explicit Gaussian(const Parameters& /*none*/) {}
 
-  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& /*whole*/) override {
+  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& /*whole*/,
+                                            EstimatorState& /*state*/) override {
     const double first = gaussian_threshold(survey.moments, survey.k);
     co_return all_from(adjusted_threshold(survey.candidates, survey.moments, first, survey.k), survey.candidates, survey.k);
   }

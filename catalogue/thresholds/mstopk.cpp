@@ -44,7 +44,7 @@ class MsTopk final : public ThresholdEstimator<T> {
  public:
   explicit MsTopk(const Parameters& given) : samplings_(given.whole("samplings")) {}
 
-  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole) override {
+  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole, EstimatorState& /*state*/) override {
     const MsTopkThresholds<T> found = mstopk_thresholds(survey.candidates, survey.magnitudes, survey.k, samplings_);
     std::int64_t reaching = 0;
     if (found.lower >= survey.candidates.floor)

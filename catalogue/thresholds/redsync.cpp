@@ -30,7 +30,8 @@ class RedSync final : public ThresholdEstimator<T> {
  public:
   explicit RedSync(const Parameters& given) : samplings_(given.whole("samplings")) {}
 
-  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& /*whole*/) override {
+  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& /*whole*/,
+                                            EstimatorState& /*state*/) override {
     const Key<T> key = redsync_threshold(survey.candidates, survey.magnitudes, survey.k, samplings_);
     co_return all_from(key, survey.candidates, survey.k);
   }

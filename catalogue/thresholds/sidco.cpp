@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/error.hpp"
 #include "catalogue/thresholds/estimators.hpp"
 
 namespace weir {
@@ -16,9 +15,10 @@ class Sidco final : public ThresholdEstimator<T> {
  public:
   explicit Sidco(const Parameters& /*none*/) {}
 
-  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole) override {
+  task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole, EstimatorState& state) override {
+    SidcoStages stages(state);
     const Candidates<T>& among = survey.candidates;
-    SidcoFit fit(survey.k, stages_.stages());
+    SidcoFit fit(survey.k, stages.stages());
     Exceedances<T> reaching = survey.magnitudes;
     while (fit.refine(reaching)) {
       const Key<T> key = key_at_least<T>(fit.threshold());
@@ -28,14 +28,10 @@ class Sidco final : public ThresholdEstimator<T> {
         reaching = co_await whole.exceedances(key);
     }
     const Key<T> key = key_at_least<T>(fit.threshold());
-    stages_.adapt(key < among.floor ? among.count : among.count_at_least(key), survey.k);
+    stages.adapt(key < among.floor ? among.count : among.count_at_least(key), survey.k);
+    state = stages.state();
     co_return all_from(key, among, survey.k);
   }
-  void reset() override { stages_ = {}; }
-  void visit_state(StateVisitor& visitor) override { visitor.state(stages_); }
-
- private:
-  SidcoStages stages_;
 };
 
 }  // namespace
@@ -60,13 +56,14 @@ void SidcoStages::adapt(std::int64_t count, std::int64_t k) {
   error_ = error;
 }
 
-void SidcoStages::visit(StateVisitor& visitor) {
-  visitor.value("stages", stages_);
-  visitor.check(stages_ >= 1 && stages_ <= most_stages, "stages", fmt::format("from 1 to {}", most_stages));
-  visitor.value("direction", direction_);
-  visitor.check(direction_ == 1 || direction_ == -1, "direction", "1 or -1");
-  visitor.value("error", error_);
+SidcoStages::SidcoStages(const EstimatorState& state) {
+  if (state[0] == 0) return;
+  stages_ = static_cast<int>(std::clamp<double>(state[0], 1, most_stages));
+  direction_ = state[1] < 0 ? -1 : 1;
+  error_ = state[2];
 }
+
+EstimatorState SidcoStages::state() const { return {static_cast<double>(stages_), static_cast<double>(direction_), error_}; }
 
 const ThresholdRow threshold_sidco{.name = "sidco",
                                    .description = "exponential fits to what exceeds the last threshold, in stages",

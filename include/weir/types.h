@@ -190,9 +190,10 @@ typedef struct weir_allreduce_config {
   /** k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others ignore
    *  it */
   double density;
-  /** how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or "reuse";
-   *  the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select exactly k
-   *  entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual; copied */
+  /** how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it: "exact" or "reuse";
+   *  the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select k entries,
+   *  `reuse` 0.8 k to 1.25 k, the others 0.75 k to 1.25 k. What a rank does not select stays in its residual. gaussiank has its
+   *  own threshold; copied */
   const char* threshold;
   int64_t dense_iterations; /**< the first iterations run dense (the Ok-Topk authors use 512); at most 2^48 */
   /** after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48 */

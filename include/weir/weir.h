@@ -153,8 +153,8 @@ weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done);
 
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics);
-/** *runs becomes how many of this plan's runs since it was made, or reset, did what `name` says, such as "recut".
- *  weir_algorithm_info's `counters` lists the names of an algorithm. */
+/** *runs becomes how many of this plan's runs since it was made, reset or restored did what `name` says, such as "recut", on this
+ *  rank; 0 for what only other algorithms count. weir_algorithm_info's `counters` lists the names of an algorithm. */
 weir_status weir_plan_counter(const weir_plan* plan, const char* name, int64_t* runs);
 /** WEIR_ERR_BUSY while a run is in flight. */
 weir_status weir_plan_residual(const weir_plan* plan, weir_residual* residual);
@@ -171,7 +171,7 @@ weir_status weir_plan_state_bytes(weir_plan* plan, int64_t* bytes);
  *  of `bytes` bytes, exactly weir_plan_state_bytes. Each rank saves its own, and all must be at the same iteration. */
 weir_status weir_plan_save_state(weir_plan* plan, void* state, int64_t bytes);
 /** Goes on where the plan was that saved `state`: one with the same count, type, algorithm, compressor and its parameters,
- * threshold and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT,
+ * and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. WEIR_ERR_ARGUMENT,
  * naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends nothing: see to it that all ranks
  * restore the same iteration, or none. */
 weir_status weir_plan_restore_state(weir_plan* plan, const void* state, int64_t bytes);

@@ -260,9 +260,9 @@ class AllreducePlan {
   [[nodiscard]] SparseView<T> sparse_result() const;
 
   [[nodiscard]] const Statistics& statistics() const;
-  /// Returns how many of this plan's runs since it was made, or reset, did what `name` says, such as "recut".
-  /// AlgorithmInfo::counters lists the names of an algorithm, `weir info --algorithms` what they mean. Throws
-  /// Error(WEIR_ERR_ARGUMENT) for another name.
+  /// Returns how many of this plan's runs since it was made, reset or restored did what `name` says, such as "recut", on this rank;
+  /// 0 for what only other algorithms count. AlgorithmInfo::counters lists the names of an algorithm, `weir info --algorithms` what
+  /// they mean. Throws Error(WEIR_ERR_ARGUMENT) for a name that no algorithm has.
   [[nodiscard]] std::int64_t counter(std::string_view name) const;
   /// What error feedback keeps on this rank, in the plan's memory space; empty without error feedback. All count elements, or, with
   /// algorithms that shard within nodes (hitopk, hi_oktopk, packed_reduce_scatter), those of this rank's shard, from element
@@ -286,7 +286,7 @@ class AllreducePlan {
   /// of exactly state_bytes() bytes. Each rank saves its own, and all must be at the same iteration.
   void save_state(std::span<std::byte> state) const;
   /// Goes on where the plan was that saved `state`: one with the same count, type, algorithm, compressor and its parameters,
-  /// threshold and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. Throws
+  /// and error_feedback, on the same rank of as many. Other fields may differ; this plan's are in force. Throws
   /// Error(WEIR_ERR_ARGUMENT), naming the field, where the state is damaged or does not fit; the plan is then as it was. Sends
   /// nothing: see to it that all ranks restore the same iteration, or none.
   void restore_state(std::span<const std::byte> state);

@@ -12,14 +12,16 @@ _weir() {
     esac
   done
   case "$command $before" in
-    "info --count" | "info --density" | "info --algorithm" | "info --algorithm-parameters" | "info --compressor" | \
-      "info --compressor-parameters" | "bench select --count" | "bench select --density" | "bench select --threshold-parameters" | \
-      "bench select --iterations" | "bench allreduce --count" | "bench allreduce --density" | \
-      "bench allreduce --algorithm-parameters" | "bench allreduce --compressor" | "bench allreduce --compressor-parameters" | \
-      "bench allreduce --trial-iterations" | "bench allreduce --threshold-parameters" | "bench allreduce --iterations" | \
-      "bench allreduce --warmup" | "bench compress --compressor-parameters" | "bench compress --count" | \
-      "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | \
-      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
+    "info --threshold" | "bench allreduce --threshold" | "bench fusion --threshold")
+      words="exact reuse mstopk sampled gaussian sidco redsync" ;;
+    "info --threshold-parameters" | "info --count" | "info --density" | "info --algorithm" | "info --algorithm-parameters" | \
+      "info --compressor" | "info --compressor-parameters" | "bench select --count" | "bench select --density" | \
+      "bench select --threshold-parameters" | "bench select --iterations" | "bench allreduce --count" | \
+      "bench allreduce --density" | "bench allreduce --algorithm-parameters" | "bench allreduce --compressor" | \
+      "bench allreduce --compressor-parameters" | "bench allreduce --trial-iterations" | "bench allreduce --threshold-parameters" | \
+      "bench allreduce --iterations" | "bench allreduce --warmup" | "bench compress --compressor-parameters" | \
+      "bench compress --count" | "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | \
+      "bench embedding --width" | "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
       "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | \
       "bench fusion --threshold-parameters" | "bench fusion --density" | "bench fusion --buffer-mib" | "bench fusion --rate" | \
       "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | "bench fusion --iterations" | \
@@ -36,7 +38,7 @@ _weir() {
       words= ;;
     "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
       words="bfloat16 float16 native" ;;
-    "bench select --algorithm")
+    "bench select --threshold")
       words="all exact exact_cold reuse mstopk sampled gaussian sidco redsync" ;;
     "bench select --memory" | "bench allreduce --memory")
       words="cuda host" ;;
@@ -51,8 +53,6 @@ _weir() {
         gaussiank hitopk oktopk hi_oktopk packed_allgather packed_reduce_scatter" list=yes ;;
     "bench allreduce --result")
       words="sparse in_place both" ;;
-    "bench allreduce --threshold" | "bench fusion --threshold")
-      words="exact reuse mstopk sampled gaussian sidco redsync" ;;
     "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
     "bench compress --compressor")
@@ -74,10 +74,10 @@ _weir() {
     *)
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
-        "info") words="-h --help --plan --algorithms --compressors --count --density --algorithm --algorithm-parameters --compressor
-          --compressor-parameters --values" ;;
+        "info") words="-h --help --plan --algorithms --compressors --thresholds --threshold --threshold-parameters --count --density --algorithm
+          --algorithm-parameters --compressor --compressor-parameters --values" ;;
         "bench") words="select allreduce compress embedding fusion datacache checkpoint -h --help" ;;
-        "bench select") words="-h --help --count --density --algorithm --memory --threshold-parameters --iterations --input --json" ;;
+        "bench select") words="-h --help --count --density --threshold --memory --threshold-parameters --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --algorithm-parameters --compressor --compressor-parameters --memory
           --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --threshold-parameters --wire --values
           --iterations --warmup --input --json" ;;

@@ -3,6 +3,9 @@
 
 #ifdef WEIR_CATALOGUE
 #define WEIR_IN_CATALOGUE(row) row
+/// Ends a list of known names.
+#define WEIR_NAMES_LEFT_OUT ""
 #else
 #define WEIR_IN_CATALOGUE(row)
+#define WEIR_NAMES_LEFT_OUT " (this build is without the catalogue)"
 #endif

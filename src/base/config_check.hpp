@@ -11,14 +11,14 @@
 
 namespace weir {
 
-/// Returns a value's name, as in "exact"; "unknown" for a number that the enumeration does not have.
+/// Returns a value's name, as in "skip"; "unknown" for a number that the enumeration does not have.
 template <class Enum>
 [[nodiscard]] constexpr std::string_view name_of(Enum value) {
   const auto index = static_cast<std::size_t>(value);
   return index < names_of<Enum>.size() ? names_of<Enum>[index] : "unknown";
 }
 
-/// "exact (0), reuse (1) or sidco (5)"
+/// Returns "error (0), skip (1) or propagate (2)".
 template <class Enum>
 [[nodiscard]] std::string choices_of() {
   std::string text;

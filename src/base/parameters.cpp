@@ -58,9 +58,9 @@ Parameters::Parameters(const ParameterOwner& owner, std::span<const ParameterInf
     if (place == known.size()) {
       std::string names;
       for (const ParameterInfo& info : known)
-        names += fmt::format("{}{}={}", names.empty() ? "" : ",", info.name, text_of(info, info.value));
-      fail(WEIR_ERR_ARGUMENT, "{}: '{}' is none of {}: {}", owner.field, item, owner.name,
-           names.empty() ? "it has no parameters" : "it takes " + names + ", or some of these");
+        names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", info.name, text_of(info, info.value));
+      fail(WEIR_ERR_ARGUMENT, "{}: {} has no parameter '{}': it has {}", owner.field, owner.name, name,
+           names.empty() ? "none" : names);
     }
     require(!named[place], "{}: {} is named twice", owner.field, name);
     named[place] = true;

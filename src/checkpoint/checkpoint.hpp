@@ -54,7 +54,7 @@ class CheckpointState {
   CheckpointStatistics statistics;
 
  private:
-  /// What every rank tells every other at the beginning of a save, and whenever something may have failed.
+  /// What every rank tells every other where something has failed, and of outlines that have changed.
   struct Card {
     Outcome outcome;
     std::int64_t step = 0;
@@ -63,13 +63,14 @@ class CheckpointState {
     std::int64_t left = 0;      ///< older files, of which rank 0 may take the next where this one is damaged
   };
 
-  /// What ranks tell when they have done their part; the largest of each counts.
+  /// What ranks tell when they have done their part. They agree on the largest of each.
   struct Words {
     static constexpr std::uint64_t done = 0, failed = 1, works = 2;
 
     std::uint64_t state = done;
-    std::uint64_t step = 0, step_turned = 0;  ///< ranks save the same one where each is the other with all bits turned
+    std::uint64_t step = 0, step_turned = 0;  ///< ~step, whose largest is ~ of the smallest step
     std::uint64_t changed = 0;                ///< the outline is not that of the last save
+    std::uint64_t unprepared = 0;             ///< checksums come later
   };
 
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }

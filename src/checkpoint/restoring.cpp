@@ -174,10 +174,10 @@ task<void> CheckpointState::gather_outlines(Channel channel) {
   if (is_first()) blob_ = join(all_blobs_);
   co_await blobs_.broadcast(channel, blob_);
   co_await agree(channel, outcome_of([&] {
+                   outlines_known_.clear();  // outlines_ are no longer those of a save
                    outlines_.clear();
                    for (const std::span<const std::uint8_t> blob : split(blob_))
                      outlines_.push_back(checkpoint::decode_outline(blob));
-                   outlines_known_.clear();  // outlines_ are no longer those of a save
                  }));
 }
 

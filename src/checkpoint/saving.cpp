@@ -115,13 +115,16 @@ void CheckpointState::take_snapshot() {
 task<void> CheckpointState::run_save(std::int64_t step) {
   const Channel channel = save_.channel();
   StageScope stage = channel.stage(Stage::prepare_file);
-  // 1. Checksums and compression, in chunks as in the last save. Ranks agree on how that and their snapshots went.
+  // 1. Ranks agree on how their snapshots went, and, where chunks are those of the last save, on their checksums. Compressing takes
+  // long: it begins once all is known to be well.
   const auto me = static_cast<std::size_t>(comm->topology.rank());
   const bool as_before = !outlines_known_.empty() && outlines_known_[me] == card_.outline;
-  if (as_before && !card_.outcome.failed()) begin_preparing();
+  const bool at_once = as_before && config.compression == 0;
+  if (at_once && !card_.outcome.failed()) begin_preparing();
   words_ = {.step = static_cast<std::uint64_t>(card_.step),
             .step_turned = ~static_cast<std::uint64_t>(card_.step),
-            .changed = as_before ? 0u : 1u};
+            .changed = as_before ? 0u : 1u,
+            .unprepared = at_once ? 0u : 1u};
   co_await finish_work(channel);
   if (words_.step != ~words_.step_turned) {
     co_await share_cards(channel);
@@ -137,6 +140,8 @@ task<void> CheckpointState::run_save(std::int64_t step) {
     stage.next(Stage::agree_on_file);
     co_await share_outlines(channel);
     stage.next(Stage::prepare_file);
+  }
+  if (words_.changed != 0 || words_.unprepared != 0) {
     begin_preparing();
     co_await finish_work(channel);
   }

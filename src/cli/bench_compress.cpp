@@ -74,9 +74,7 @@ class Subject {
             .input = options.input.empty() ? "heavy-tailed" : options.input,
             .text = text_of(compressor),
             .count = n_};
-    // What codes every element, or chooses within chunks that fit a cache, streams through memory; the others sort, rank or hash.
-    const auto& name = row_.compressor;
-    row_.bounded = compressor.row->codec != nullptr && name != "lossless" && name != "sketchml" && name != "adaptive_threshold";
+    row_.bounded = compressor.row->codec != nullptr && compressor.row->streams;
   }
 
   CompressRow measure() {

@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_option.hpp"
+#include "cli/named_threshold.hpp"
 #include "contribution/selector.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
@@ -110,22 +111,22 @@ std::vector<SelectMethod> all_methods() {
 }
 
 void run(SelectOptions options) {
-  require(options.parameters.empty() || options.algorithm != "all",
-          "threshold_parameters is '{}': name the method that it is of by --algorithm", options.parameters);
+  require(options.parameters.empty() || options.threshold != "all",
+          "threshold_parameters is '{}': say with --threshold whose they are", options.parameters);
   require_writable(options.json);
   Gradients gradients =
       options.input.empty() ? make_gradients(options.count, 0, 3) : read_gradients(options.input, options.count, 0, 1);
   std::vector<Row> rows;
   const bool on_host = options.memory == MemorySpace::host;
   for (SelectMethod method : all_methods()) {
-    if (options.algorithm != "all" && options.algorithm != method.name) continue;
+    if (options.threshold != "all" && options.threshold != method.name) continue;
     if (!options.parameters.empty()) method.parameters = options.parameters;
     rows.push_back(on_host ? measure_on_host(options, gradients, method) : measure_on_gpu(options, gradients, method));
     if (on_host && method.name == "exact") rows.push_back(against_nth_element(options, gradients, rows.back()));
   }
   // The kernel's variants, of which the rows above have what the process has found to be faster.
   for (const bool ahead : {true, false}) {
-    if (!on_host || options.algorithm != "all") break;
+    if (!on_host || options.threshold != "all") break;
     kernels::host::set_read_ahead(ahead);
     SelectMethod method{.name = ahead ? "exact_ahead" : "exact_not_ahead", .threshold = "exact"};
     rows.push_back(measure_on_host(options, gradients, method));
@@ -182,11 +183,11 @@ void add_bench_select(Command& bench) {
       bench.add("select", "Compensation and local selection, one thread or a GPU, against one r[i] += g[i] pass and nth_element");
   command.footer(
       "reuse: Ok-Topk's threshold of an earlier iteration; exact: the k largest, warm; exact_cold: the same, first iteration;\n"
-      "exact_ahead, exact_not_ahead: exact with and without fetching memory ahead (WEIR_READ_AHEAD; the other rows: as measured);\n"
+      "exact_ahead, exact_not_ahead (with all): exact with and without fetching memory ahead (WEIR_READ_AHEAD; else as measured);\n"
       "mstopk: CommLib's bisection between mean and maximum; sampled: DGC's threshold of 1 % of the entries; gaussian: "
       "Gaussiank's\n"
-      "normal quantile; sidco: SIDCo's exponential fits in stages; redsync: RedSync's bisection between mean and maximum. The\n"
-      "last four select exactly where they would miss [3/4 k, 5/4 k].\n"
+      "normal quantile; sidco: SIDCo's exponential fits in stages; redsync: RedSync's bisection between mean and maximum.\n"
+      "sampled, gaussian, sidco and redsync select exactly where they would miss [3/4 k, 5/4 k].\n"
       "count error: |count - k| / k, mean and largest over the iterations; overlap: share of the k largest that was selected;\n"
       "kernels: the instruction set in use; ratio: median ms / baseline ms; allocs: calls of operator new per iteration.\n"
       "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
@@ -196,9 +197,9 @@ void add_bench_select(Command& bench) {
   command.option("--density", options->density, "share of entries selected").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
   for (const SelectMethod& method : all_methods()) names.push_back(method.name);
-  command.option("--algorithm", options->algorithm, "method, or all").one_of(names);
+  command.option("--threshold", options->threshold, "how to select, or all").one_of(names);
   add_named(command, "--memory", options->memory, "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
-  command.option("--threshold-parameters", options->parameters, "of the method that --algorithm names: \"samplings=20\"");
+  command.option("--threshold-parameters", options->parameters, help_of_threshold_parameters());
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
   command.option("--json", options->json, "also write the rows to this file");

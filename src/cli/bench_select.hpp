@@ -17,7 +17,7 @@ struct SelectOptions {
   double density = 0.01;
   int iterations = 20;
   MemorySpace memory = MemorySpace::host;
-  std::string algorithm = "all", parameters, input, json;
+  std::string threshold = "all", parameters, input, json;
 };
 
 struct SelectMethod {

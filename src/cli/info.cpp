@@ -16,10 +16,12 @@
 #include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
+#include "cli/named_threshold.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
+#include "contribution/threshold.hpp"
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "datacache/jpeg_image.hpp"
@@ -32,7 +34,7 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  bool plan = false, algorithms = false, compressors = false;
+  bool plan = false, algorithms = false, compressors = false, thresholds = false;
   AllreduceConfig config{.count = 4194304, .algorithm = "auto"};
 };
 
@@ -189,6 +191,14 @@ void print_compressors() {
   }
 }
 
+void print_thresholds() {
+  for (const ThresholdRow* row : threshold_registry()) {
+    fmt::print("  {:<12} {}{}{}{}\n", row->name, row->description, row->source.empty() ? "" : " (", row->source,
+               row->source.empty() ? "" : ")");
+    print_parameters(row->parameters);
+  }
+}
+
 /// With what --compressor and --compressor-parameters say.
 AllreduceConfig config_of(const Options& options) {
   AllreduceConfig config = options.config;
@@ -203,6 +213,7 @@ void run(const Options& options) {
   const AllreduceConfig config = config_of(options);
   if (options.algorithms) return print_algorithms();
   if (options.compressors) return print_compressors();
+  if (options.thresholds) return print_thresholds();
   start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (!options.plan) {
@@ -229,8 +240,12 @@ void add_info(Command& app) {
   command.flag("--algorithms", options->algorithms, "instead, list the allreduce algorithms: parameters with defaults and ranges");
   command.flag("--compressors", options->compressors,
                "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
+  command.flag("--thresholds", options->thresholds, "instead, list how ranks may select: parameters with defaults and ranges");
   AllreduceConfig& config = options->config;
+  const auto [threshold, threshold_parameters] = add_threshold(command, config.threshold, config.threshold_parameters);
   for (const Option& of_plan : {
+           threshold,
+           threshold_parameters,
            command.option("--count", config.count, "elements of the plan's gradient").non_negative(),
            command.option("--density", config.density, "share of entries delivered").between(1e-9, 1.0),
            command.option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name"),

@@ -1,16 +1,27 @@
 #include "cli/named_threshold.hpp"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "contribution/threshold.hpp"
 
 namespace weir::cli {
 
-void add_threshold(Command& command, std::string& threshold, std::string& parameters) {
+std::string help_of_threshold_parameters() {
+  std::string text;
+  for (const ThresholdRow* row : threshold_registry()) {
+    for (const ParameterInfo& info : row->parameters)
+      text += fmt::format("{}{} of {} ({})", text.empty() ? "" : ", ", info.name, row->name, text_of(info, info.value));
+  }
+  return "as period=8: " + text;
+}
+
+std::pair<Option, Option> add_threshold(Command& command, std::string& threshold, std::string& parameters) {
   std::vector<std::string> names;
   for (const ThresholdRow* row : threshold_registry()) names.emplace_back(row->name);
-  command.option("--threshold", threshold, "how ranks select").one_of(names);
-  command.option("--threshold-parameters", parameters, "of the threshold, such as period=8");
+  return {command.option("--threshold", threshold, "how ranks select").one_of(names),
+          command.option("--threshold-parameters", parameters, help_of_threshold_parameters())};
 }
 
 }  // namespace weir::cli

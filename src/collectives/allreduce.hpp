@@ -188,7 +188,8 @@ struct CounterInfo {
 };
 
 /// What plans of all sparse algorithms count.
-inline constexpr CounterInfo rethresholded{"rethresholded", "threshold mode reuse: a rank's own threshold was evaluated anew"};
+inline constexpr CounterInfo rethresholded{
+    "rethresholded", "threshold reuse: this rank found its threshold anew, after a period or to keep its count"};
 
 /// One row of the registry, in the file of its algorithm. It has factories of one kind: dense, sparse or packed. The plan makes
 /// what is dense in CUDA memory of NCCL's operations; the dense factories are for host memory.
@@ -231,7 +232,7 @@ struct AllreduceRow {
   /// Calls body(const CounterInfo&) for all that plans of this algorithm count.
   template <class Body>
   void for_each_counter(Body body) const {
-    if (sparse()) body(rethresholded);
+    if (sparse() && threshold.empty()) body(rethresholded);
     for (const CounterInfo& counter : counters) body(counter);
   }
   /// Most entries of an update of `spec`.

@@ -47,7 +47,7 @@ inline constexpr std::array oktopk_parameters = {
 };
 
 inline constexpr std::array oktopk_counters = {
-    CounterInfo{"global_rethresholded", "threshold mode reuse: the global threshold was evaluated anew"},
+    CounterInfo{"global_rethresholded", "threshold reuse: the global threshold was found anew"},
     CounterInfo{"recut", "regions were re-cut because sizes showed imbalance"},
     CounterInfo{"balanced", "ranks balanced what they gathered"},
 };

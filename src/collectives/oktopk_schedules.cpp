@@ -112,8 +112,8 @@ void check_oktopk(const ExchangeSpec& spec) {
           "algorithm_parameters: schedule is {}: it needs wire_values native, and they are {}; choose direct", schedule,
           name_of(spec.wire_values));
   require(spec.at_most_k,
-          "algorithm_parameters: schedule is {}: it needs a threshold that selects at most k entries; choose threshold exact or "
-          "mstopk, or schedule=direct",
+          "algorithm_parameters: schedule is {}: it needs a threshold that selects at most k entries; choose threshold exact, "
+          "or schedule=direct",
           schedule);
 }
 

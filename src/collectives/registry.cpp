@@ -32,8 +32,9 @@ const AllreduceRow& find_allreduce(std::string_view name) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
     names.push_back(row.name);
   }
-  fail(WEIR_ERR_ARGUMENT, "there is no allreduce algorithm '{}': known are {}, auto, auto_sparse; did you mean '{}'?", name, known,
-       nearest(name, names));
+  fail(WEIR_ERR_ARGUMENT,
+       "there is no allreduce algorithm '{}': known are {}, auto, auto_sparse" WEIR_NAMES_LEFT_OUT "; did you mean '{}'?", name,
+       known, nearest(name, names));
 }
 
 Parameters parameters_of(const AllreduceRow& row, std::string_view text) {

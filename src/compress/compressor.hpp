@@ -53,6 +53,8 @@ struct CompressorRow {
   // For cost functions: time to encode and to decode an element, in units of what adding one takes (of sparse compressors: besides
   // selection), as measured by `weir bench compress`; and of messages of variable size, which part of the most they usually have.
   double encode_adds = 1, decode_adds = 1, usual_size = 1;
+  bool streams =
+      true;  ///< encoding reads, and decoding writes, the whole about once; else they sort, rank or hash, and take longer
   /// For linear compressors: returns how many values are summed.
   std::int64_t (*summed)(const Parameters&, std::int64_t count, std::int64_t k) = nullptr;
   Picking picking = Picking::largest;                    ///< of sparse ones

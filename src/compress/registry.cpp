@@ -28,7 +28,8 @@ const CompressorRow& find_compressor(std::string_view name) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row->name);
     names.push_back(row->name);
   }
-  fail(WEIR_ERR_ARGUMENT, "there is no compressor '{}': known are {}, none; did you mean '{}'?", name, known, nearest(name, names));
+  fail(WEIR_ERR_ARGUMENT, "there is no compressor '{}': known are {}, none" WEIR_NAMES_LEFT_OUT "; did you mean '{}'?", name, known,
+       nearest(name, names));
 }
 
 std::string_view name_of(Carriage carriage) {

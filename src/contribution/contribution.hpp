@@ -124,7 +124,7 @@ class Contribution {
   /// Returns the residual, or nothing where none is kept.
   [[nodiscard]] std::span<T> residual() { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
   [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
-  /// Mode reuse: the last selection found its threshold anew.
+  /// Returns whether the last selection found anew a threshold that may be used again.
   [[nodiscard]] bool rethresholded() const { return selector_.rethresholded(); }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return selector_.memory_bytes() + feedback_.memory_bytes() + residual_.bytes() + rounded_.bytes();

@@ -90,7 +90,7 @@ class Selector {
     co_return true;
   }
   [[nodiscard]] SparseVector<T> selection() const { return selected_->first(count_); }
-  /// Mode reuse: the last selection found its threshold anew.
+  /// Returns whether the last selection found anew a threshold that may be used again.
   [[nodiscard]] bool rethresholded() const noexcept { return rethresholded_; }
 
   /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
@@ -104,17 +104,12 @@ class Selector {
 
   void reset() {
     state_ = {};
-    if (estimator_) estimator_->reset();
     forget_selection();
   }
   /// What is selected from will be `factor` times as large.
   void scale(double factor) { state_.threshold = scaled_key<T>(state_.threshold, factor); }
   void visit_state(StateVisitor& visitor) {
     visitor.state(state_);
-    if (estimator_) {
-      const StateVisitor::Scope scope(visitor, "estimator");
-      estimator_->visit_state(visitor);
-    }
     if (visitor.restores()) forget_selection();
   }
   [[nodiscard]] std::int64_t memory_bytes() const { return candidates_.bytes() + kept_elsewhere_.bytes() + sample_.bytes(); }
@@ -128,6 +123,7 @@ class Selector {
     std::int64_t samples = 0;    ///< taken so far, each another one
     Key<T> threshold = 0;        ///< the last one; 0: not known
     ThresholdForecast<T> forecast;
+    EstimatorState estimator{};
 
     void visit(StateVisitor& visitor) {
       visitor.value("iteration", iteration);
@@ -135,6 +131,7 @@ class Selector {
       visitor.value("samples", samples);
       visitor.check(samples >= 0, "samples", "at least 0");
       visitor.value("threshold", threshold);
+      visitor.values("estimator", std::span<double>(estimator));
       const StateVisitor::Scope scope(visitor, "forecast");
       forecast.visit(visitor);
     }
@@ -284,7 +281,7 @@ class Selector {
     Survey<T> survey{.k = k, .iteration = state_.iteration, .moments = moments, .magnitudes = arrays_.results().exceedances};
     survey.candidates = candidates(co_await arrays_.on_host(candidates_, count_));
     AllSums<X> all(*this, gradient, residual);
-    const std::optional<Estimate<T>> found = co_await estimator_->estimate(survey, all);
+    const std::optional<Estimate<T>> found = co_await estimator_->estimate(survey, all, state_.estimator);
     if (!found) {
       co_await select_exactly(gradient, residual, count_, k, false);
       co_return;

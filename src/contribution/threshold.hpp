@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,7 +12,6 @@
 
 #include "async/task.hpp"
 #include "base/parameters.hpp"
-#include "base/state.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -31,8 +31,8 @@ template <class T>
 /// Returns the `index`-th of a fixed sequence of random numbers.
 [[nodiscard]] std::uint64_t random_number(std::uint64_t index);
 
-/// The entries of a vector x with key >= floor, all of them. What a threshold from `floor` on selects is counted among these few; a
-/// lower one selects more than the guard allows, or `floor` is 1.
+/// All entries of a vector x with key >= floor. A threshold of at least `floor` selects from these few, so that they suffice to
+/// count what it selects. A lower one selects more than the guard allows, unless `floor` is 1: then these are all that is not 0.
 template <class T>
 struct Candidates {
   const T* values = nullptr;
@@ -84,16 +84,17 @@ template <class T>
   return Estimate<T>{{threshold, threshold, 0, 0}, count};
 }
 
+/// What an estimator remembers from one iteration to the next; all 0: nothing. States have it whatever their threshold, so that
+/// each can be restored to a plan of another threshold.
+using EstimatorState = std::array<double, 3>;
+
 /// Finds a threshold that about k entries reach, without ranking them.
 template <class T>
 class ThresholdEstimator {
  public:
   virtual ~ThresholdEstimator() = default;
-  /// Returns what to select; nothing: the k largest, found exactly. `survey` and `whole` outlive the call.
-  virtual task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole) = 0;
-  virtual void reset() {}
-  /// All that reset() resets.
-  virtual void visit_state(StateVisitor&) {}
+  /// Returns what to select; nothing: the k largest, found exactly. The arguments outlive the call.
+  virtual task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole, EstimatorState& state) = 0;
 };
 
 /// The factories of a class template of estimators.
@@ -138,7 +139,7 @@ struct ThresholdMethod {
     else
       return row->estimators.float64(parameters);
   }
-  /// Returns "reuse period=8": the name, and the parameters that do not have their default.
+  /// Returns "reuse period=8": the name and all parameters.
   [[nodiscard]] std::string text() const;
 };
 

@@ -47,12 +47,12 @@ ThresholdMethod make_threshold(std::string_view name, std::string_view parameter
     known += fmt::format("{}{}", known.empty() ? "" : ", ", row->name);
     names.push_back(row->name);
   }
-  fail(WEIR_ERR_ARGUMENT, "there is no threshold '{}': known are {}; did you mean '{}'?", name, known, nearest(name, names));
+  fail(WEIR_ERR_ARGUMENT, "there is no threshold '{}': known are {}" WEIR_NAMES_LEFT_OUT "; did you mean '{}'?", name, known,
+       nearest(name, names));
 }
 
 std::string ThresholdMethod::text() const {
-  const std::string changes = parameters.changes();
-  return fmt::format("{}{}{}", row->name, changes.empty() ? "" : " ", changes);
+  return fmt::format("{}{}{}", row->name, parameters.empty() ? "" : " ", parameters.text());
 }
 
 template <class T>

@@ -84,6 +84,10 @@ FusionSetup set_up(CommunicatorState& comm, const FusionConfig& config, std::spa
     setup.explanation += fmt::format("algorithm {}: as asked for\n", setup.row->name);
   }
   setup.config.algorithm = setup.row->name;
+  const ThresholdMethod threshold = threshold_of(config, setup.row->threshold);
+  setup.config.threshold = threshold.row->name;
+  setup.config.threshold_parameters = threshold.parameters.text();
+  if (threshold.row->name != "exact") setup.explanation += fmt::format("threshold: {}\n", threshold.text());
   setup.config.algorithm_parameters = parameters_if_chosen(*setup.row, config.algorithm_parameters).text();
   if (setup.row->sharded && comm.topology.largest_node() > 1)
     setup.explanation += fmt::format("{} runs flat: buffers are exchanged between all ranks alike\n", setup.row->name);

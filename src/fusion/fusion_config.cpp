@@ -114,7 +114,8 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
   }
   require(all < 0x1p58, "the tensors have {} elements together: at most 2^58 can be fused", all);
   require(!find_scheme(c.scheme).fills_as_they_come || sparse <= static_cast<double>(most_sparse),
-          "scheme is ahead: the tensors have {} elements together, and it takes 2^32 - 1; choose ahead_inter", sparse);
+          "scheme is {}: the tensors have {} elements together, and it takes 2^32 - 1; choose ahead_inter", name_of(c.scheme),
+          sparse);
 }
 
 ConfigCard make_card(const FusionConfig& c, std::span<const FusedTensor> tensors) {

@@ -52,7 +52,7 @@ std::span<const SchemeRow* const> scheme_registry() { return rows; }
 
 const SchemeRow& find_scheme(FusionScheme scheme) {
   const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const SchemeRow* row) { return row->scheme == scheme; });
-  require(found != std::end(rows), "scheme is {}: this build is without catalogue/, which has it; choose ahead_tapered",
+  require(found != std::end(rows), "scheme is {}: this build is without the catalogue, which has it; choose ahead_tapered",
           name_of(scheme));
   return **found;
 }

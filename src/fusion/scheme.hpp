@@ -14,7 +14,7 @@ namespace weir::fusion {
 struct DivisionTask {
   const Line& line;
   LinearCost cost;                  ///< of an exchange
-  std::int64_t gradient_bytes = 0;  ///< of a full buffer, as gradients
+  std::int64_t gradient_bytes = 0;  ///< of a full buffer, as gradients; of first divisions
   std::int64_t entry_bytes = 0;     ///< of a full buffer, as it travels
 };
 

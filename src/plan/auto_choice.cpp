@@ -96,7 +96,7 @@ void choose_here(const CommunicatorState& comm, const FoundMachine& found, const
   Problem problem = make_problem(comm.topology, config.count, final_k(config), config.type);
   problem.shared_memory = comm.settings.shared_memory;
   problem.any_schedule =
-      threshold_of(config, {}).at_most_k() && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
+      threshold_in_force(config, {}).at_most_k() && config.wire_values == WireValues::native && config.memory == MemorySpace::host;
   Allowed allowed{.algorithms = {},
                   .values = config.wire_values,
                   .compressors = compress::make_compressors(config.compressor, config.compressor_parameters),

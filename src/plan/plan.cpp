@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "communicator/input_error.hpp"
+#include "contribution/threshold.hpp"
 #include "observe/gauges.hpp"
 #include "plan/auto_choice.hpp"
 #include "plan/device_plan.hpp"
@@ -33,13 +34,20 @@ std::vector<PlanImpl::Counter>::iterator PlanImpl::find_counter(std::string_view
 }
 
 std::int64_t PlanImpl::counter(std::string_view name) const {
-  std::string known;
   for (const Counter& counter : counters_) {
     if (counter.name == name) return counter.runs;
-    known += (known.empty() ? "" : ", ") + std::string(counter.name);
   }
-  fail(WEIR_ERR_ARGUMENT, "plan '{}': {} has no counter '{}'{}{}", config.name, config.algorithm, name,
-       known.empty() ? ", nor any other" : "; it has ", known);
+  std::vector<std::string_view> known;
+  std::string text;
+  for (const AllreduceRow& row : allreduce_registry()) {
+    row.for_each_counter([&](const CounterInfo& counter) {
+      if (std::find(known.begin(), known.end(), counter.name) != known.end()) return;
+      known.push_back(counter.name);
+      text += fmt::format("{}{}", text.empty() ? "" : ", ", counter.name);
+    });
+  }
+  if (std::find(known.begin(), known.end(), name) != known.end()) return 0;
+  fail(WEIR_ERR_ARGUMENT, "plan '{}': there is no counter '{}': plans count {}", config.name, name, text);
 }
 
 void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
@@ -267,6 +275,9 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
       plan = make_on_host(comm, choice, std::move(lease));
     plan->explanation.insert(0, choice.explanation);
     in_force = travel_text(plan->config);
+    if (find_allreduce(plan->config.algorithm).sparse() && plan->config.threshold != "exact")
+      plan->explanation +=
+          fmt::format("threshold: {}\n", make_threshold(plan->config.threshold, plan->config.threshold_parameters).text());
     if (!by_messages.failed()) return;
     plan->explanation +=
         fmt::format("ranks of a node exchange by messages, not through shared memory: {}\n", by_messages.text.data());

@@ -40,9 +40,19 @@ void check_memory(const AllreduceConfig& c) {
       c.algorithm);
 }
 
+/// Returns whether a compressor that the configuration names may pick the largest entries.
+bool picks_largest(const AllreduceConfig& c) {
+  if (c.compressor.empty()) return true;
+  const std::vector<compress::Compressor> compressors = compress::make_compressors(c.compressor, c.compressor_parameters);
+  return std::any_of(compressors.begin(), compressors.end(), [](const compress::Compressor& compressor) {
+    return compressor && compressor.row->carriage == compress::Carriage::sparse &&
+           compressor.row->picking == compress::Picking::largest;
+  });
+}
+
 /// Returns the exchange by `row`, to which the configuration says `parameters`.
 ExchangeSpec exchange_of(const AllreduceConfig& c, const AllreduceRow& row, Parameters parameters) {
-  const ThresholdMethod threshold = threshold_of(c, row.threshold);
+  const ThresholdMethod threshold = threshold_in_force(c, row.threshold);
   ExchangeSpec spec;
   spec.count = c.count;
   spec.type = c.type;
@@ -71,6 +81,11 @@ void check_parameters(const AllreduceConfig& c) {
 }
 
 }  // namespace
+
+ThresholdMethod threshold_in_force(const AllreduceConfig& c, std::string_view fixed) {
+  ThresholdMethod asked = threshold_of(c, fixed);
+  return picks_largest(c) ? asked : make_threshold("exact");
+}
 
 ExchangeSpec exchange_of(const AllreduceConfig& c) {
   const AllreduceRow& row = find_allreduce(c.algorithm);

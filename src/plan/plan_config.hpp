@@ -7,6 +7,7 @@
 
 #include "collectives/allreduce.hpp"
 #include "communicator/config_card.hpp"
+#include "contribution/threshold.hpp"
 
 namespace weir {
 
@@ -21,6 +22,9 @@ void check_config(const AllreduceConfig& config);
 [[nodiscard]] ExchangeSpec exchange_of(const AllreduceConfig& config);
 
 [[nodiscard]] ConfigCard make_card(const AllreduceConfig& config);
+/// Returns how ranks select what `row` exchanges. Compressors that pick other entries than the largest leave the field `threshold`
+/// aside.
+[[nodiscard]] ThresholdMethod threshold_in_force(const AllreduceConfig& config, std::string_view fixed);
 /// Its fields; those behind the last have no name, and are the same everywhere.
 [[nodiscard]] std::span<const CardField> config_fields();
 

@@ -179,6 +179,11 @@ class Step {
     config.algorithm_parameters = whole.parameters.text();
     config.compressor = compressor ? compressor.row->name : "none";
     config.compressor_parameters = compressor.parameters.text();
+    const AllreduceRow& row = find_allreduce(config.algorithm);
+    if (!row.sparse()) return config;
+    const ThresholdMethod threshold = threshold_in_force(config, row.threshold);
+    config.threshold = threshold.row->name;
+    config.threshold_parameters = threshold.parameters.text();
     return config;
   }
   /// The row of the algorithm, or of what takes its place where it would be meaningless.

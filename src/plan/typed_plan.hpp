@@ -34,7 +34,8 @@ class TypedPlan final : public PlanImpl {
       stream_.describe(whole);
       steps_.push_back(std::make_unique<Step<Arrays>>(*comm, channel(), candidate, whole, nccl, in_nodes));
       const Explanation text = steps_.back()->explanation();
-      if (!text.how.empty()) explanation += fmt::format("{}\n  {}\n", text.how, text.why);
+      const std::string whose = candidates.size() > 1 ? candidate.algorithm + ": " : std::string();
+      if (!text.how.empty()) explanation += fmt::format("{}{}\n  {}\n", whose, text.how, text.why);
       candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
       if (!candidate.compressor.empty()) candidates_ += " of " + candidate.compressor;
     }
@@ -182,6 +183,8 @@ class TypedPlan final : public PlanImpl {
     config.compressor = current_->config().compressor;
     config.compressor_parameters = current_->config().compressor_parameters;
     config.error_feedback = current_->config().error_feedback;
+    config.threshold = current_->config().threshold;
+    config.threshold_parameters = current_->config().threshold_parameters;
   }
 
   /// Once trials have decided, the chosen step stays, and, until its residual has been handed on, the one before.

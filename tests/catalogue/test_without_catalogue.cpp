@@ -28,11 +28,13 @@ std::string refusal(Call call) {
 }  // namespace
 
 TEST_CASE("names of the catalogue are unknown") {
-  REQUIRE(refusal([] { (void)make_threshold("sidco"); }).starts_with("there is no threshold 'sidco': known are exact, reuse;"));
+  REQUIRE(refusal([] {
+            (void)make_threshold("sidco");
+          }).starts_with("there is no threshold 'sidco': known are exact, reuse (this build is without the catalogue);"));
   REQUIRE(refusal([] { (void)find_allreduce("gaussiank"); }).starts_with("there is no allreduce algorithm 'gaussiank'"));
   REQUIRE(refusal([] { (void)compress::find_compressor("lossless"); }).starts_with("there is no compressor 'lossless'"));
   REQUIRE(refusal([] { (void)fusion::find_scheme(FusionScheme::omgs); }) ==
-          "scheme is omgs: this build is without catalogue/, which has it; choose ahead_tapered");
+          "scheme is omgs: this build is without the catalogue, which has it; choose ahead_tapered");
 }
 
 TEST_CASE("algorithms, compressors and schemes of the core run") {

@@ -92,7 +92,7 @@ expect "$algorithms" "^  oktopk +[A-Z]"
 expect "$algorithms" "^    window +4 \(1 to 65536\): "
 expect "$algorithms" "^    schedule +automatic \(automatic, direct, phased, one_round\): "
 expect_not "$algorithms" "topology"
-refuse "algorithm_parameters: 'radius=4' is none of auto: it takes window=4," "$weir" bench allreduce --algorithm-parameters radius=4
+refuse "algorithm_parameters: auto has no parameter 'radius': it has window .4.," "$weir" bench allreduce --algorithm-parameters radius=4
 
 # a misspelt setting is warned of once, by rank 0
 warnings=$(WEIR_TIMOUT=5 "${mpirun[@]}" 2 "$weir" bench allreduce --count 1000 --iterations 1 --result sparse 2>&1 >/dev/null)
@@ -149,14 +149,14 @@ for key in compressor compressor_parameters ran_as ran_compressor; do grep -q "\
 grep -q '"compressor_parameters": "levels=3,bucket=1024"' "$work/two.json" || fail "no parameters in two.json"
 for command in "bench allreduce" "bench compress" predict "info --plan"; do
   read -ra words <<<"$command"
-  refuse "'format=int4' is none of qsgd: it takes levels=7,bucket=512" "$weir" "${words[@]}" --compressor qsgd --compressor-parameters format=int4
+  refuse "qsgd has no parameter 'format': it has levels .7., bucket .512." "$weir" "${words[@]}" --compressor qsgd --compressor-parameters format=int4
   expect "$("$weir" "${words[@]}" --help)" "--compressor-parameters "
 done
 for command in "bench allreduce" "bench compress" predict; do
   read -ra words <<<"$command"
-  refuse "'format=int4' is none of qsgd: .*give each its own, joined by" \
+  refuse "qsgd has no parameter 'format': .*give each its own, joined by" \
     "$weir" "${words[@]}" --compressor block_quantise,qsgd --compressor-parameters format=int4
-  refuse "is none of eight_bit: .*give each its own" "$weir" "${words[@]}" --compressor all --compressor-parameters transform=dct
+  refuse "eight_bit has no parameter 'transform': .*give each its own" "$weir" "${words[@]}" --compressor all --compressor-parameters transform=dct
   refuse "it is of more compressors than the 2 that compressor names" \
     "$weir" "${words[@]}" --compressor block_quantise,qsgd --compressor-parameters "format=int4|levels=3|levels=3"
 done
@@ -353,8 +353,8 @@ if "$weir" info | grep -E "^  none: " >/dev/null; then # no GPU
   for bench in select allreduce; do refuse "--memory cuda cannot run here: rank 0 has no GPU: " "$weir" bench $bench --memory cuda --count 1000; done
 fi
 refuse "density" "$weir" bench select --density 2
-refuse "samplings of mstopk is .0." "$weir" bench select --algorithm mstopk --threshold-parameters samplings=0 --count 1000
-refuse "name the method that it is of" "$weir" bench select --threshold-parameters samplings=9 --count 1000
+refuse "samplings of mstopk is .0." "$weir" bench select --threshold mstopk --threshold-parameters samplings=0 --count 1000
+refuse "say with --threshold whose they are" "$weir" bench select --threshold-parameters samplings=9 --count 1000
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
 refuse "/no/such/file. cannot be read: No such file or directory" "$weir" bench select --input /no/such/file
 # What has no end, or waits for a writer.

@@ -25,7 +25,7 @@ TEST_CASE("what does not go together is refused", "[compressors]") {
   refuses({.count = 9, .algorithm = "packed_allgather", .compressor = "none"}, "packed_allgather cannot carry it; dense_ring, ");
   const std::string packed = "packed_allgather";
   refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "level=3"},
-          "compressor_parameters: 'level=3' is none of qsgd: it takes levels=7,bucket=512");
+          "compressor_parameters: qsgd has no parameter 'level': it has levels (7), bucket (512)");
   refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "levels=0"},
           "levels of qsgd is '0': it must be a whole number from 1 to 127");
   refuses({.count = 9, .algorithm = packed, .compressor = "qsgd", .compressor_parameters = "levels=2.5"},

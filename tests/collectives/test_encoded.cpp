@@ -370,7 +370,7 @@ TEST_CASE("what is no encoded gradient of the right kind is refused by what is w
   longer.push_back({});
   says(longer, "give exactly those that encode has written");
   says(sealed(with(sparse, 48, 'x')), "there is no compressor 'xop_k': known are");
-  says(sealed(with(packed, 48 + 4, 'x')), "'xevels=7' is none of qsgd");
+  says(sealed(with(packed, 48 + 4, 'x')), "qsgd has no parameter 'xevels'");
   says(sealed(with(packed, 40, 2)), "does not make a payload of kind 2");
   says(sealed(with(packed, 40, 3)), "its payload is of kind 3");
   says(sealed(with(sparse, 41, 9)), "wire format 9");

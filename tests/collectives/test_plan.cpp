@@ -66,7 +66,7 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse_threshold("mstopk", "samplings=1001", "samplings of mstopk is '1001': it must be a whole number from 1 to 1000");
   refuse_threshold("redsync", "samplings=0", "samplings of redsync is '0': it must be a whole number from 1 to 1000");
   refuse_threshold("reuse", "period=0", "period of reuse is '0': it must be a whole number from 1 to ");
-  refuse_threshold("exact", "period=3", "'period=3' is none of exact: it has no parameters");
+  refuse_threshold("exact", "period=3", "exact has no parameter 'period': it has none");
   refuse("wire_format is 2: it must be compact (0) or coo (1)",
          [](AllreduceConfig& c) { c.wire_format = static_cast<WireFormat>(2); });
   refuse("wire_format is -1: it must be", [](AllreduceConfig& c) { c.wire_format = static_cast<WireFormat>(-1); });
@@ -112,12 +112,13 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
     for (const char* radix : {"1", "3"})
       refuse_parameters(algorithm, std::string("radix=") + radix,
                         std::string("radix is ") + radix + ": it must be 2, 4, 8, 16, 32 or 64, or 0 for the cheapest");
-    refuse_parameters(
-        algorithm, "radius=4",
-        "'radius=4' is none" + of + ": it takes window=4,boundary_period=64,balance_trigger=4,schedule=automatic,radix=0");
+    refuse_parameters(algorithm, "radius=4",
+                      std::string(algorithm) +
+                          " has no parameter 'radius': it has window (4), boundary_period (64), balance_trigger (4), schedule "
+                          "(automatic), radix (0)");
   }
-  refuse_parameters("topk_dsa", "radix=4", "'radix=4' is none of topk_dsa: it takes window=4, or some of these");
-  refuse_parameters("gtopk", "window=4", "'window=4' is none of gtopk: it has no parameters");
+  refuse_parameters("topk_dsa", "radix=4", "topk_dsa has no parameter 'radix': it has window (4)");
+  refuse_parameters("gtopk", "window=4", "gtopk has no parameter 'window': it has none");
   for (const std::string schedule : {"phased", "one_round"}) {
     const std::string given = "algorithm_parameters: schedule is " + schedule + ": ";
     refuse(given + "it is for host memory, and memory is cuda; choose direct", [&](AllreduceConfig& c) {
@@ -128,7 +129,7 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
       c.algorithm_parameters = "schedule=" + schedule;
       c.wire_values = WireValues::bfloat16;
     });
-    refuse(given + "it needs a threshold that selects at most k entries; choose threshold exact or mstopk",
+    refuse(given + "it needs a threshold that selects at most k entries; choose threshold exact, or schedule=direct",
            [&](AllreduceConfig& c) {
              c.algorithm_parameters = "schedule=" + schedule;
              c.threshold = "reuse";
@@ -183,7 +184,8 @@ TEST_CASE("plans that disagree are refused on all ranks, naming the difference",
   refuse("disagree about k (from density): rank 0 has 1, rank 2 has 2", [](AllreduceConfig& c) { c.density = 0.02; });
   refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'dense_ring'",
          [](AllreduceConfig& c) { c.algorithm = "dense_ring"; });
-  refuse("disagree about threshold: rank 0 has 'exact', rank 2 has 'mstopk'", [](AllreduceConfig& c) { c.threshold = "mstopk"; });
+  refuse("disagree about threshold: rank 0 has 'exact', rank 2 has 'mstopk samplings=30'",
+         [](AllreduceConfig& c) { c.threshold = "mstopk"; });
   refuse("disagree about algorithm: rank 0 has 'oktopk', rank 2 has 'oktopk window=8,schedule=direct'",
          [](AllreduceConfig& c) { c.algorithm_parameters = "schedule=direct, window=8"; });
   refuse("disagree about threshold: rank 0 has 'exact', rank 2 has 'reuse period=31'", [](AllreduceConfig& c) {
@@ -415,6 +417,40 @@ TEST_CASE("traffic is counted by level", "[plan]") {
                          "levels");
             },
             {.machine = "nodes:2,2"});
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("compressors that pick other entries than the largest leave the threshold aside", "[plan]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    for (const std::string compressor : {"random_k", "threshold_v"}) {
+      AllreduceConfig config{.count = 1000, .k = 50, .algorithm_parameters = "schedule=phased", .compressor = compressor};
+      AllreducePlan exact(comm, config);
+      config.threshold = "reuse";
+      AllreducePlan reused(comm, config);
+      check.that(reused.config().threshold == "exact", "the threshold in force");
+      for (int t = 0; t < 3; ++t) {
+        std::vector<float> a = gradient(1000, comm.rank(), 3, t), b = a;
+        exact.run(a);
+        reused.run(b);
+        check.that(a == b, compressor + ": another update");
+      }
+    }
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("a plan says which threshold is in force, and counts 0 of what other algorithms count", "[plan]") {
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    AllreducePlan plan(comm, {.count = 100, .threshold = "reuse"});
+    check.that(plan.config().threshold_parameters == "period=32", plan.config().threshold_parameters);
+    check.that(plan.explanation().find("threshold: reuse period=32\n") != std::string::npos, plan.explanation());
+    const AllreducePlan dense(comm, {.count = 100, .algorithm = "dense_ring"});
+    check.that(dense.counter("rethresholded") == 0 && dense.counter("recut") == 0, "counters of a dense plan");
+    const AllreducePlan gaussian(comm, {.count = 100, .algorithm = "gaussiank", .threshold = "reuse"});
+    check.that(gaussian.config().threshold == "gaussian", gaussian.config().threshold);
+  });
   REQUIRE(check.failure() == "");
 }
 

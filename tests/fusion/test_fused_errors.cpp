@@ -361,7 +361,7 @@ TEST_CASE("descriptions that differ between ranks, or are wrong", "[fusion]") {
             c.algorithm = "oktopk";
             c.algorithm_parameters = "window=0";
           });
-  refused("algorithm_parameters: 'radius=4' is none of auto: it takes window=4,", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) {
+  refused("algorithm_parameters: auto has no parameter 'radius': it has window (4),", WEIR_ERR_ARGUMENT, [](int, auto& c, auto&) {
     c.algorithm = "auto";
     c.algorithm_parameters = "radius=4";
   });

@@ -239,7 +239,7 @@ def test_get(comm, source):
         for i, operation in enumerate(operations):
             assert operation.result().labels.tolist() == [LABELS[i], LABELS[i + comm.rank]]
         assert cache.statistics.asked == 40 + (comm.rank == 0) and cache.config.name == "images"
-        assert "50 samples" in cache.explain() and cache.memory_bytes > 0
+        assert "50 samples" in cache.explanation() and cache.memory_bytes > 0
         assert cache.owner(0) == 0 and cache.owner(49) == comm.size - 1
         with pytest.raises(weir.ArgumentError, match="no sample 50"):
             cache.owner(50)

@@ -71,7 +71,7 @@ def test_what_it_says_of_itself(comm):
     with make(comm, scheme="ahead_inter", name="model", algorithm="auto") as fused:
         assert repr(fused) == "<weir.FusedAllreduce 'model': 4 tensors, 4009 float32>"
         assert [tensor.name for tensor in fused.tensors] == list(SIZES) and fused.tensors[0] == TENSORS[0]
-        assert "buffer 0" in fused.explain() and fused.memory_bytes > 4 * 3000
+        assert "buffer 0" in fused.explanation() and fused.memory_bytes > 4 * 3000
         config = fused.config
         assert config.scheme is weir.FusionScheme.ahead_inter and config.algorithm != "auto" and config.name == "model"
         assert config.error_feedback is weir.Feedback.residual

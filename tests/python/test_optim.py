@@ -52,7 +52,7 @@ def test_every_rank_has_all_results(comm, add, division):
         assert work.result_bytes(3) == 8 and work.memory_bytes >= 0 and work.statistics.runs == 3
         assert work.parts[1] == weir.OperatorPart(seconds=2e-3, result_bytes=8)
         assert division in (weir.OperatorDivision.automatic, work.config.division)
-        assert "7 parts are worked on" in work.explain()
+        assert "7 parts are worked on" in work.explanation()
         assert repr(work) == "<weir.ParallelOperator 'squares': 7 parts, 56 bytes>"
         on_ranks = add(np.bincount(mine, minlength=len(COSTS)))
         if work.config.division == weir.OperatorDivision.all:
@@ -316,7 +316,7 @@ def test_what_an_optimizer_says_of_itself(comm):
         assert optimizer.layers == tuple(LAYERS) and optimizer.memory_bytes > 0
         assert optimizer.config.rule is weir.OptimizerRule.lamb
         assert optimizer.config.update is not weir.OperatorDivision.automatic
-        assert optimizer.explain().startswith("norms: ")
+        assert optimizer.explanation().startswith("norms: ")
     assert repr(optimizer) == "<weir.LayerOptimizer 'adam', closed>"
     with pytest.raises(weir.StateError, match="optimizer 'adam' is closed"):
         optimizer.step([], [], 0.1)

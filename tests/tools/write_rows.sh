@@ -4,7 +4,7 @@ set -eu
 sources=$1 tree=$2
 rm -rf "$tree" "$tree.before"
 for file in src/collectives/algorithms.def src/compress/compressors.def src/compress/ef_sign_sgd.cpp src/compress/dgc.cpp docs/which-algorithm.md docs/compressors.md \
-    tests/docs/allreduce_topk_ring.cpp; do
+    tests/docs/allreduce_topk_ring.cpp catalogue/compressors/lossless.cpp; do
   mkdir -p "$tree/$(dirname "$file")"
   cp "$sources/$file" "$tree/$file"
 done
@@ -43,3 +43,13 @@ refuses new-algorithm "'My-Ring' cannot name an algorithm" My-Ring
 refuses new-algorithm "'auto' already" auto
 refuses new-compressor "there is a compressor 'qsgd' already" qsgd
 refuses new-compressor "there is no compressor 'best'" another --like best
+
+# A copy of one of the catalogue stays there. In a tree of its own, since what it includes is in the sources.
+tree=$tree.catalogue
+rm -rf "$tree"
+cp -r "${tree%.catalogue}" "$tree"
+touches new-compressor test_bytes_of_rows --like lossless
+grep -q '^WEIR_IN_CATALOGUE(WEIR_COMPRESSOR(test_bytes_of_rows))$' "$tree/src/compress/compressors.def"
+"${CXX:-c++}" -std=c++20 -fsyntax-only -DWEIR_CATALOGUE "-DHWY_DISABLED_TARGETS=(HWY_SSE4|HWY_SSSE3)" -I "$tree" -I "$sources" -I "$sources/src" -I "$sources/include" \
+  "$tree/catalogue/compressors/test_bytes_of_rows.cpp"
+rm -rf "$tree"

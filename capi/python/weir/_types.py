@@ -437,9 +437,10 @@ class AllreduceConfig(Struct):
     feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
         nothing is compressed
     average: divide the delivered sum by the number of ranks
-    threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or
-        "reuse"; the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select
-        exactly k entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual
+    threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it: "exact" or
+        "reuse"; the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select k
+        entries, `reuse` 0.8 k to 1.25 k, the others 0.75 k to 1.25 k. What a rank does not select stays in its residual. gaussiank
+        has its own threshold
     threshold_parameters: parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those not
         named have their defaults
     wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also
@@ -557,9 +558,10 @@ class PlanKeywords:
         feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
             nothing is compressed
         average: divide the delivered sum by the number of ranks
-        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or
+        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it: "exact" or
             "reuse"; the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk`
-            select exactly k entries, the others perhaps a few more or fewer. What a rank does not select stays in its residual
+            select k entries, `reuse` 0.8 k to 1.25 k, the others 0.75 k to 1.25 k. What a rank does not select stays in its
+            residual. gaussiank has its own threshold
         threshold_parameters: parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those
             not named have their defaults
         wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may

@@ -210,7 +210,7 @@ class SampleCache(CacheKeywords, Object):
         self._call("get_config", c)
         return SampleCacheConfig._from_c(c)
 
-    def explain(self) -> Text:
+    def explanation(self) -> Text:
         """How much of the data set fits where."""
         return self._text("explanation")
 

@@ -260,7 +260,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
         self._call("get_config", c)
         return FusionConfig._from_c(c)
 
-    def explain(self) -> Text:
+    def explanation(self) -> Text:
         """Which buffers there are and why."""
         return self._text("explanation")
 

@@ -247,7 +247,7 @@ class ParallelOperator(OperatorKeywords, Object):
         """Bytes that this holds on this rank, besides the caller's results."""
         return self._int64("memory_bytes")
 
-    def explain(self) -> Text:
+    def explanation(self) -> Text:
         """Why work is divided as it is."""
         return self._text("explanation")
 
@@ -388,7 +388,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         self._call("get_config", c)
         return OptimizerConfig._from_c(c)
 
-    def explain(self) -> Text:
+    def explanation(self) -> Text:
         """Why work is divided as it is."""
         return self._text("explanation")
 

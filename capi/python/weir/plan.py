@@ -12,7 +12,7 @@ from ._handles import Run, lend
 from ._library import lib
 from ._object import Stateful
 from ._struct import Text
-from ._types import AllreduceConfig, DataType, MemorySpace, PlanKeywords, StateError, Statistics
+from ._types import AllreduceConfig, ArgumentError, DataType, MemorySpace, PlanKeywords, StateError, Statistics
 from .communicator import Communicator, handle_of
 from .operation import Operation
 
@@ -140,8 +140,10 @@ class AllreducePlan(PlanKeywords, Stateful):
         return Statistics._from_c(c)
 
     def counter(self, name: str) -> int:
-        """How many of this plan's runs since it was made, or reset, did what `name` says, such as "recut". AlgorithmInfo.counters lists
-        the names of an algorithm."""
+        """How many of this plan's runs since it was made, reset or restored did what `name` says, such as "recut", on this rank; 0 for
+        what only other algorithms count. AlgorithmInfo.counters lists the names of an algorithm."""
+        if not isinstance(name, str):
+            raise ArgumentError(f"name is {name!r}: it must be a str, such as 'recut'")
         runs = ctypes.c_int64()
         self._call("counter", name.encode(), runs)
         return runs.value
@@ -153,7 +155,7 @@ class AllreducePlan(PlanKeywords, Stateful):
         self._call("get_config", c)
         return AllreduceConfig._from_c(c)
 
-    def explain(self) -> Text:
+    def explanation(self) -> Text:
         """Why the plan uses its algorithm; with automatic choice a table of predictions."""
         return Text(lib.weir_plan_explanation(self._handle().pointer).decode(errors="replace"))
 

@@ -458,7 +458,7 @@ class GradientAllreduce:
 
     @property
     def plans(self) -> Dict[str, AllreducePlan]:
-        """The plans by their names, "gradients 0" and so on: for statistics and explain()."""
+        """The plans by their names, "gradients 0" and so on: for statistics and explanation()."""
         return {group.plan.config.name: group.plan for group in self._groups}
 
     @property
@@ -707,7 +707,7 @@ fusing: weakref.WeakSet[FusedGradients] = weakref.WeakSet()  # that have hooks o
 class FusedGradients:
     """Hands the gradients of a model to a weir.FusedAllreduce while backward() computes them. fuse_gradients() makes one.
 
-    `allreduce` is that FusedAllreduce: for statistics, explain() and checkpoints (with a `scaler`, call follow_scale() before one is
+    `allreduce` is that FusedAllreduce: for statistics, explanation() and checkpoints (with a `scaler`, call follow_scale() before one is
     saved). Its tensors are the parameters that need gradients, in the model's order. It belongs to one thread at a time, and each iteration is one backward pass and wait_all().
     """
 

@@ -149,9 +149,8 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
 
   [[nodiscard]] std::string why_not_running() const override {
     if (mpi_is_running()) return {};
-    return "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork(). Destroy plans, tables and "
-           "communicators "
-           "before MPI_Finalize";
+    return "MPI is not running: Weir was called after MPI_Finalize, or in a child of fork(). "
+           "Destroy plans, tables and communicators before MPI_Finalize";
   }
   [[nodiscard]] std::string why_one_thread() const override {
     int level = MPI_THREAD_SINGLE;
