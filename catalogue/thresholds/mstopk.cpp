@@ -36,7 +36,7 @@ MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Exc
 
 namespace {
 
-constexpr ParameterInfo parameters[] = {
+constexpr ParameterInfo mstopk_parameters[] = {
     {.name = "samplings", .value = 30, .least = 1, .most = 1000, .doc = "N of CommLib Algorithm 1: thresholds that are tried"}};
 
 template <class T>
@@ -69,7 +69,7 @@ const ThresholdRow threshold_mstopk{
     .name = "mstopk",
     .description = "`samplings` thresholds bisected between mean and maximum, then exactly k entries",
     .source = "CommLib Algorithm 1",
-    .parameters = parameters,
+    .parameters = mstopk_parameters,
     .at_most_k = true,
     .summary = Summary::magnitudes,
     .estimators = make_estimators<MsTopk>};

@@ -23,7 +23,8 @@ Key<T> redsync_threshold(const Candidates<T>& candidates, const Exceedances<T>& 
 
 namespace {
 
-constexpr ParameterInfo parameters[] = {{.name = "samplings", .value = 30, .least = 1, .most = 1000, .doc = "most bisections"}};
+constexpr ParameterInfo redsync_parameters[] = {
+    {.name = "samplings", .value = 30, .least = 1, .most = 1000, .doc = "most bisections"}};
 
 template <class T>
 class RedSync final : public ThresholdEstimator<T> {
@@ -47,7 +48,7 @@ const ThresholdRow threshold_redsync{.name = "redsync",
                                          "threshold binary search: a threshold between mean and maximum that k to 5/4 k "
                                          "entries reach; the paper stops at 2 k",
                                      .source = "RedSync (Fang et al. 2019)",
-                                     .parameters = parameters,
+                                     .parameters = redsync_parameters,
                                      .summary = Summary::magnitudes,
                                      .estimators = make_estimators<RedSync>};
 

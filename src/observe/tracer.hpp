@@ -75,7 +75,6 @@ class Tracer final : public Observer {
   void write_out();
   void write_pending();
   void append(const Event& event);
-  void append_name(int row, std::string_view name);
   void flush();
 
   std::string path_;

@@ -86,22 +86,26 @@ TEST_CASE("float64, no error feedback, and hardly any elements go on from a save
 }
 
 TEST_CASE("a state goes into a plan of any other threshold", "[state]") {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& from : all_thresholds) {
+    for (const std::string& to : all_thresholds) {
+      if (!left_out()) pairs.emplace_back(from, to);
+    }
+  }
   RankCheck check;
   run_ranks(2, [&](Communicator& comm) {
     AllreduceConfig config{.count = 701, .k = 30, .non_finite = NonFinite::skip};
-    for (const std::string& from : all_thresholds) {
-      for (const std::string& to : all_thresholds) {
-        set_threshold(config, from);
-        AllreducePlan saved(comm, config);
-        for (int t = 0; t < 3; ++t) run_once<HostPlace<float>>(saved, comm, t);
-        std::vector<std::byte> state(static_cast<std::size_t>(saved.state_bytes()));
-        saved.save_state(state);
-        set_threshold(config, to);
-        AllreducePlan restored(comm, config);
-        restored.restore_state(state);
-        check.that(std::ranges::equal(saved.residual<float>(), restored.residual<float>()), from + " to " + to);
-        run_once<HostPlace<float>>(restored, comm, 3);
-      }
+    for (const auto& [from, to] : pairs) {
+      set_threshold(config, from);
+      AllreducePlan saved(comm, config);
+      for (int t = 0; t < 3; ++t) run_once<HostPlace<float>>(saved, comm, t);
+      std::vector<std::byte> state(static_cast<std::size_t>(saved.state_bytes()));
+      saved.save_state(state);
+      set_threshold(config, to);
+      AllreducePlan restored(comm, config);
+      restored.restore_state(state);
+      check.that(std::ranges::equal(saved.residual<float>(), restored.residual<float>()), from + " to " + to);
+      run_once<HostPlace<float>>(restored, comm, 3);
     }
   });
   REQUIRE(check.failure() == "");
