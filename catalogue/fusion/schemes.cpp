@@ -39,9 +39,9 @@ Ends balanced(const Line& line, const LinearCost& cost, std::int64_t most) {
 }
 
 const SchemeRow scheme_ahead_inter_intra{
-    .scheme = FusionScheme::ahead_inter_intra,
-    .divide = [](const DivisionTask& task) { return divide(task.line, by_bytes(task.line, task.entry_bytes)); },
-    .refit = [](const DivisionTask& task) { return divide(task.line, balanced(task.line, task.cost, task.entry_bytes)); }};
+    .scheme = FusionScheme::ahead_inter_intra, .divide = by_entries, .refit = [](const DivisionTask& task) {
+      return divide(task.line, balanced(task.line, task.cost, task.entry_bytes));
+    }};
 const SchemeRow scheme_omgs{.scheme = FusionScheme::omgs,
                             .divide = [](const DivisionTask& task) { return divide(task.line, merged(task.line, task.cost)); }};
 /// Cupcake (Wang et al. 2023).

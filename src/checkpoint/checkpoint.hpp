@@ -70,7 +70,6 @@ class CheckpointState {
     std::uint64_t state = done;
     std::uint64_t step = 0, step_turned = 0;  ///< ~step, whose largest is ~ of the smallest step
     std::uint64_t changed = 0;                ///< the outline is not that of the last save
-    std::uint64_t unprepared = 0;             ///< checksums come later
   };
 
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }

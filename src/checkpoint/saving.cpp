@@ -119,12 +119,10 @@ task<void> CheckpointState::run_save(std::int64_t step) {
   // long: it begins once all is known to be well.
   const auto me = static_cast<std::size_t>(comm->topology.rank());
   const bool as_before = !outlines_known_.empty() && outlines_known_[me] == card_.outline;
-  const bool at_once = as_before && config.compression == 0;
-  if (at_once && !card_.outcome.failed()) begin_preparing();
+  if (as_before && config.compression == 0 && !card_.outcome.failed()) begin_preparing();
   words_ = {.step = static_cast<std::uint64_t>(card_.step),
             .step_turned = ~static_cast<std::uint64_t>(card_.step),
-            .changed = as_before ? 0u : 1u,
-            .unprepared = at_once ? 0u : 1u};
+            .changed = as_before ? 0u : 1u};
   co_await finish_work(channel);
   if (words_.step != ~words_.step_turned) {
     co_await share_cards(channel);
@@ -141,7 +139,7 @@ task<void> CheckpointState::run_save(std::int64_t step) {
     co_await share_outlines(channel);
     stage.next(Stage::prepare_file);
   }
-  if (words_.changed != 0 || words_.unprepared != 0) {
+  if (words_.changed != 0 || config.compression != 0) {
     begin_preparing();
     co_await finish_work(channel);
   }

@@ -4,7 +4,7 @@ namespace weir {
 namespace {
 
 constexpr std::int64_t least_sample = 32768;
-constexpr std::int64_t sampled_hits = 400;  // so many of a sample determine a count within some 5 %
+constexpr std::int64_t sampled_hits = 400;  // as many in a sample determine a count to some 5 %
 
 /// So many of `count` tell where the k-th is.
 std::int64_t telling_size(std::int64_t count, std::int64_t k) { return std::max(least_sample, sampled_hits * (count / k)); }

@@ -75,7 +75,8 @@ struct Estimate {
   Band<T> band{};          ///< that is selected
   std::int64_t count = 0;  ///< entries in it
 };
-/// Returns the entries that reach `threshold`; nothing if the candidates do not say which, or the guard forbids so many.
+/// Returns the entries that reach `threshold`. Returns nothing if the candidates lack some of them, or if their number is outside
+/// the guard.
 template <class T>
 [[nodiscard]] std::optional<Estimate<T>> all_from(Key<T> threshold, const Candidates<T>& candidates, std::int64_t k) {
   if (threshold < candidates.floor) return std::nullopt;

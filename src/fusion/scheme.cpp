@@ -17,13 +17,11 @@ constexpr const SchemeRow* rows[] = {
 #undef WEIR_SCHEME
 };
 
-/// Buffers of so many bytes of gradients.
+/// Returns buffers whose gradients have at most `bytes`.
 Division by_gradients(Line line, std::int64_t bytes) {
   for (Load& load : line) load.bytes = load.gradient_bytes;
   return divide(line, by_bytes(line, bytes));
 }
-
-Division by_entries(const DivisionTask& task) { return divide(task.line, by_bytes(task.line, task.entry_bytes)); }
 
 /// The dense tensors only.
 Division without_sparse(const DivisionTask& task) {
@@ -35,6 +33,8 @@ Division without_sparse(const DivisionTask& task) {
 Division fitted(const DivisionTask& task) { return divide(task.line, earliest(task.line, task.cost, most_fitted_buffers)); }
 
 }  // namespace
+
+Division by_entries(const DivisionTask& task) { return divide(task.line, by_bytes(task.line, task.entry_bytes)); }
 
 const SchemeRow scheme_none{.scheme = FusionScheme::none,
                             .divide = [](const DivisionTask& task) { return divide(task.line, one_each(task.line)); }};

@@ -18,6 +18,9 @@ struct DivisionTask {
   std::int64_t entry_bytes = 0;     ///< of a full buffer, as it travels
 };
 
+/// Returns full buffers, as they travel.
+[[nodiscard]] Division by_entries(const DivisionTask& task);
+
 struct SchemeRow {
   FusionScheme scheme{};
   Division (*divide)(const DivisionTask&) = nullptr;
