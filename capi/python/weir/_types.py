@@ -150,8 +150,8 @@ ERRORS: Dict[int, Type[Error]] = {
 
 
 class DataType(IntEnum):
-    """Element type of gradients. Of plans, the 16-bit types are for CUDA memory only; residuals, sums and updates are float32 with
-    them."""
+    """Element type of gradients. In plans, the 16-bit types are for CUDA memory only; residuals, sums and updates are then float32.
+    """
 
     float32 = 0
     float64 = 1
@@ -160,17 +160,17 @@ class DataType(IntEnum):
 
 
 class MemorySpace(IntEnum):
-    """Where gradient, residual and update are."""
+    """Memory that holds gradient, residual and update."""
 
     host = 0
     cuda = 1
 
 
 class WireFormat(IntEnum):
-    """How indices of sparse vectors travel.
+    """How messages encode the indices of sparse vectors.
 
-    compact: the smallest of COO, Elias-Fano, bitmap and dense, per message
-    coo: 32-bit index and value, always
+    compact: the smallest of COO, Elias-Fano, bitmap and dense, chosen per message
+    coo: always a 32-bit index and a value
     """
 
     compact = 0
@@ -178,8 +178,10 @@ class WireFormat(IntEnum):
 
 
 class WireValues(IntEnum):
-    """How values of sparse vectors travel. Sums are taken in the plan's type; what rounding loses stays in the residual.
+    """How messages encode the values of sparse vectors. Sums are computed in the plan's type. The residual keeps what rounding
+    loses.
 
+    native: no rounding
     bfloat16: needs float32
     float16: needs float32
     """
@@ -190,14 +192,14 @@ class WireValues(IntEnum):
 
 
 class Feedback(IntEnum):
-    """Error feedback: what a rank remembers of what it did not deliver (GRACE section IV calls it memory).
+    """Error feedback: what a rank keeps of what it did not deliver. GRACE section IV calls it memory.
 
-    none: nothing: what is not delivered is lost
-    residual: a residual r: m = decay r + gain g is compressed, and the new r is the part of m that was not delivered (Ok-Topk
-        Algorithm 2, GRACE's default)
-    ef21: EF21 (Richtarik, Sokolov, Fatkhullin 2021): what is compressed is the gradient minus the sum of what this rank delivered
-        before; the update is the sum of all that was delivered. Updates are dense: `run` and `start` only
-    automatic: residual; none where the compressor's paper has none (`weir info --compressors` says which), and where the compressor
+    none: keeps nothing; what is not delivered is lost
+    residual: keeps a residual r. The rank compresses m = decay r + gain g; the new r is the part of m that was not delivered
+        (Ok-Topk Algorithm 2, the default of GRACE)
+    ef21: EF21 (Richtarik, Sokolov, Fatkhullin 2021). The rank compresses the gradient minus the sum of all that it delivered
+        before; the update is the sum of all that was delivered so far. Updates are dense, so only `run` and `start` work
+    automatic: residual; none for compressors whose paper uses none (`weir info --compressors` lists them) and for compressors that
         must have none
     """
 
@@ -208,12 +210,14 @@ class Feedback(IntEnum):
 
 
 class NonFinite(IntEnum):
-    """What happens to an iteration in which any rank's gradient holds NaN or infinity.
+    """What happens in an iteration in which any rank's gradient holds NaN or infinity.
 
-    error: NonFiniteError on every rank; gradient untouched, residual as before up to rounding
-    skip: the iteration contributes nothing anywhere: the update is zero, the residual as before up to rounding
-    propagate: NaN travels. Where entries are chosen by magnitude, it counts as the largest. Packed and linear compressors may
-        spread it: qsgd to its whole bucket, power_sgd to the whole update; or hide it: sign_sgd and signum take its sign
+    error: ends the run with NonFiniteError on every rank. The gradient stays untouched; the residual stays as before, up to
+        rounding
+    skip: no rank contributes anything. The update is zero; the residual stays as before, up to rounding
+    propagate: sends NaN like other values. If entries are chosen by magnitude, NaN counts as the largest. Packed and linear
+        compressors may spread it (qsgd to its whole bucket, power_sgd to the whole update) or hide it (sign_sgd and signum take its
+        sign)
     """
 
     error = 0
@@ -222,15 +226,15 @@ class NonFinite(IntEnum):
 
 
 class Level(IntEnum):
-    """How near two ranks are: the innermost part of the machine that they share. Traffic is counted by these levels.
+    """How near two ranks are: the innermost part of the machine that they share. Traffic is counted by level.
 
     self: the rank itself
-    l3: one L3 cache
-    numa: one NUMA node
-    socket: one socket
-    node: one node
-    switch_group: one switch
-    system: nothing nearer
+    l3: the same L3 cache
+    numa: the same NUMA node
+    socket: the same socket
+    node: the same node
+    switch_group: the same switch
+    system: no nearer part in common
     """
 
     self = 0
@@ -243,14 +247,15 @@ class Level(IntEnum):
 
 
 class Optimizer(IntEnum):
-    """Which rows of the batch's gradient change what, with one learning rate l and gradient g of a row. Rows that no rank has
-    looked up keep their values and their state.
+    """How the gradient of a batch changes the rows of a table. l is the learning rate and g the gradient of a row. Rows that no
+    rank has looked up keep their values and their state.
 
     sgd: w -= l g
     momentum: v = beta1 v + g;  w -= l v
     adagrad: s += g^2;  w -= l g / (sqrt(s) + epsilon)
-    adam: m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' and v' are
-        divided by 1 - beta1^t and 1 - beta2^t; t grows once per update, with its delayed rows (EmbRace section 5.7)
+    adam: m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  w -= l m' / (sqrt(v') + epsilon), where m' = m / (1 -
+        beta1^t) and v' = v / (1 - beta2^t). t counts updates; all rows of an update have the same t, including the delayed ones
+        (EmbRace section 5.7)
     """
 
     sgd = 0
@@ -262,9 +267,9 @@ class Optimizer(IntEnum):
 class Routing(IntEnum):
     """How messages to the ranks of another node travel.
 
-    automatic: as the cost function says
-    direct: each by itself
-    by_node: those from one node to another as one: gathered in the node, sent across, scattered
+    automatic: the cost function chooses
+    direct: each message travels by itself
+    by_node: the messages from one node to another travel as one: gathered in the node, sent across, scattered
     """
 
     automatic = 0
@@ -273,24 +278,24 @@ class Routing(IntEnum):
 
 
 class FusionScheme(IntEnum):
-    """Which tensors travel together, and what is sparsified: each tensor by itself ("ahead"), or what travels together as one
-    ("behind").
+    """Which tensors travel together and what is sparsified. The "ahead" schemes sparsify each tensor by itself; "behind" sparsifies
+    what travels together as one.
 
-    none: every tensor travels alone: wait-free back-propagation
-    behind: buffers of a fixed size are fused first and then sparsified, as a compressing hook of PyTorch's DDP does. Small
-        gradients may go missing beside large ones
-    ahead: SAFusion: each tensor is sparsified by itself; a rank fills buffers of a fixed size with the entries as they come.
-        Buffers of different ranks may hold different tensors, so that tensors have arrived only when all buffers have
-    ahead_inter: SAFusion-Inter: as `ahead`, and a buffer holds the same tensors on all ranks, whatever their sizes
-    ahead_inter_intra: SAFusion-(Inter+Intra): as `ahead_inter`, and the number of tensors in a buffer adapts to measured times
-        until its exchange takes as long as the next buffer takes to fill
-    omgs: as `ahead_inter`, with buffers merged by the cost functions before the first iteration: two neighbours become one where
-        that saves more startup than it makes the first wait (OMGS-SGD, Shi et al. 2020)
-    cupcake: as `ahead_inter`, with the division that the cost functions find cheapest of all before the first iteration (Cupcake,
-        Wang et al. 2023)
-    ahead_fitted: as `ahead_inter_intra`, with the division whose last exchange ends first, by measured times
-    ahead_tapered: as `ahead_inter`, and the first and last buffers are small: a sixteenth of the size, then a quarter. The first
-        exchange begins early, and little is left to exchange when the last gradient has come
+    none: sends each tensor alone (wait-free back-propagation)
+    behind: fuses gradients into buffers of a fixed size, then sparsifies each buffer, as a compressing hook of PyTorch's DDP does.
+        Small gradients beside large ones may not be delivered
+    ahead: SAFusion: sparsifies each tensor by itself. A rank fills buffers of a fixed size with entries in the order in which
+        gradients come. Buffers of different ranks may hold different tensors, so a tensor has arrived only when all buffers have
+    ahead_inter: SAFusion-Inter: like `ahead`, but a buffer holds the same tensors on all ranks, whatever their sizes
+    ahead_inter_intra: SAFusion-(Inter+Intra): like `ahead_inter`, but adapts the number of tensors in a buffer to measured times
+        until its exchange takes as long as filling the next buffer
+    omgs: OMGS-SGD (Shi et al. 2020): like `ahead_inter`, but the cost functions merge buffers before the first iteration. Two
+        neighbours become one if this saves more startup time than it makes the first one wait
+    cupcake: Cupcake (Wang et al. 2023): like `ahead_inter`, but with the division that the cost functions find cheapest of all
+        before the first iteration
+    ahead_fitted: like `ahead_inter_intra`, but with the division whose last exchange ends first by measured times
+    ahead_tapered: like `ahead_inter`, but the first and last buffers are small: a sixteenth of the size, then a quarter. The first
+        exchange begins early, and little is left to exchange after the last gradient
     """
 
     none = 0
@@ -307,9 +312,9 @@ class FusionScheme(IntEnum):
 class OperatorDivision(IntEnum):
     """Which ranks share the parts of a parallel operator.
 
-    automatic: whichever of the following the cost functions predict to end first
-    replicated: none: every rank does all of them
-    node: the ranks of each node: every node does all of them, and nothing crosses the network
+    automatic: the one of the following that the cost functions predict to end first
+    replicated: no division: every rank works on all parts
+    node: the ranks of each node: every node works on all parts, and nothing crosses the network
     all: all ranks
     """
 
@@ -320,7 +325,7 @@ class OperatorDivision(IntEnum):
 
 
 class OptimizerRule(IntEnum):
-    """How a LayerOptimizer steps.
+    """Rule by which a LayerOptimizer steps.
 
     lars: layer-wise adaptive rate scaling, on momentum SGD (You et al. 2018; CommLib equation 11)
     lamb: layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
@@ -333,11 +338,11 @@ class OptimizerRule(IntEnum):
 class SampleErrors(IntEnum):
     """What happens to a sample that cannot be read or decoded.
 
-    error: the batch ends in an error on all ranks, which names the sample
-    skip: its size is -1 and its value all zeros; it is counted, and tried anew when it is next asked for
-    retry: it is read and decoded anew, `retries` times, after longer and longer pauses; then as error
-    substitute: its place in the batch takes size and value of the next sample of the batch that could be had, behind the last the
-        first; counted and tried anew as with skip. A batch without any is as with skip
+    error: ends the batch with an error on all ranks, which names the sample
+    skip: gives the sample size -1 and a value of zeros. The sample is counted, and tried again when it is next requested
+    retry: reads and decodes the sample again, `retries` times, after longer and longer pauses; then ends as with error
+    substitute: puts the next good sample of the batch in its place, with value and size; the first sample follows the last. The bad
+        sample is counted and tried again as with skip. A batch without a good sample ends as with skip
     """
 
     error = 0
@@ -347,11 +352,11 @@ class SampleErrors(IntEnum):
 
 
 class Shuffle(IntEnum):
-    """The order in which an epoch's samples come.
+    """Order of the samples in an epoch.
 
-    none: that of the data set
-    global_: any permutation, anew in each epoch
-    node: each node permutes its own samples anew in each epoch, except `exchanged_share` of them, which go to any node
+    none: the order of the data set
+    global_: a new permutation of all samples in each epoch
+    node: each node permutes its own samples anew in each epoch, except a share of them, `exchanged_share`, which go to any node
     """
 
     none = 0
@@ -360,10 +365,11 @@ class Shuffle(IntEnum):
 
 
 class ProgressDisplay(IntEnum):
-    """Whether rank 0 writes to standard error how far the first epoch has got.
+    """Whether rank 0 shows the progress of the first epoch on standard error.
 
-    automatic: on a terminal
-    on: always
+    automatic: shows it on a terminal
+    off: never shows it
+    on: always shows it
     """
 
     automatic = 0
@@ -372,7 +378,7 @@ class ProgressDisplay(IntEnum):
 
 
 class LogLevel(IntEnum):
-    """How much it takes to be logged: a message is when its level is at most the one that WEIR_LOG names."""
+    """Severity of a log message. Weir logs a message if its level is at most the one that WEIR_LOG names."""
 
     error = 0
     warn = 1
@@ -381,9 +387,9 @@ class LogLevel(IntEnum):
 
 
 class ElementType(IntEnum):
-    """Elements of an array that a checkpoint keeps for its caller.
+    """Element type of a caller's array in a checkpoint.
 
-    uint8: bytes, of whatever else there is
+    uint8: bytes of any other data
     """
 
     float32 = 0
@@ -394,11 +400,11 @@ class ElementType(IntEnum):
 
 
 class Distribution(IntEnum):
-    """How an array that a checkpoint keeps for its caller lies on the ranks, and what happens to it at another number of ranks.
+    """How the ranks hold a caller's array in a checkpoint, and how it is restored to another number of ranks.
 
-    replicated: the same on all ranks: saved once, delivered to all
-    block: ranks hold ranges of one long array, in any division: each gets the range that it asks for
-    local: each rank's own: rank r gets that of rank r; where no rank r has saved one, the array stays as it is
+    replicated: the same on all ranks; saved once and delivered to all
+    block: each rank holds a range of one long array, in any division; each gets the range that it asks for
+    local: each rank has its own; rank r gets the array of rank r. If no rank r saved one, the array stays as it is
     """
 
     replicated = 0
@@ -408,52 +414,53 @@ class Distribution(IntEnum):
 
 @dataclass(repr=False)
 class AllreduceConfig(Struct):
-    """Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
+    """Describes one tensor and how it is reduced. All fields except `name`, `priority` and `threads` must be equal on all ranks.
 
-    count: n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
-    type: of the gradient's elements
-    memory: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse algorithm runs
-        there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without it the
-        latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current where runs are
-        started and waited for.
-    density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others
-        ignore it
-    k: entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
-    algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be dense;
+    count: number n of elements of the gradient; at most 2^48, for sparse algorithms at most 2^32 - 1
+    type: type of the gradient's elements
+    memory: memory that holds gradient, residual and update. With cuda, they are on the GPU that is current when the plan is made.
+        Every sparse algorithm runs there. dense_nccl, dense_torus2d, `dense_iterations` and the sums in nodes of hitopk and
+        hi_oktopk need NCCL; without it, hitopk and hi_oktopk run flat. If messages go to MPI as GPU memory (`weir info` says so),
+        that GPU must also be current where runs are started and waited for
+    density: share k / n of the entries to deliver, in (0, 1]. k is rounded to nearest, and is at least 1 if n > 0. Sparse
+        compressors and shared_random_k use it; others ignore it
+    k: number of entries to deliver, 0 <= k <= n; -1: from `density`. Sparse compressors and shared_random_k use it; others ignore
+        it
+    algorithm: name of an algorithm. "auto": the one that the cost functions find cheapest on this machine, which may be dense;
         "auto_sparse": the cheapest sparse one
-    algorithm_parameters: parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults;
-        `weir info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
-    trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
-        stays; 0: the prediction decides; at most 10^6
-    compressor: a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise for
-        packed, none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need `algorithm =
-        auto`, which takes the cheapest: "qsgd|top_k|none"
-    compressor_parameters: of the compressor, by name: "levels=16,bucket=512". Those not named have their defaults. With several
-        compressors, those of each, joined by | in the same order: "levels=16||"; there may be fewer than compressors
-    seed: for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only
-    error_feedback: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and
-        `ef21`
-    feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1; must be 1 without a residual
-    feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
-        nothing is compressed
-    average: divide the delivered sum by the number of ranks
-    threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it: "exact" or
-        "reuse"; the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk` select k
-        entries, `reuse` 0.8 k to 1.25 k, the others 0.75 k to 1.25 k. What a rank does not select stays in its residual. gaussiank
-        has its own threshold
-    threshold_parameters: parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those not
-        named have their defaults
-    wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may also
-        choose coo
-    wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
-        float64. With `algorithm = auto`, Weir may also choose native
-    threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not depend
-        on it. 0: WEIR_THREADS, else the cores that this rank has for itself
-    non_finite: what NaN and infinity do
-    dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
-    warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most 2^48
-    priority: larger is more urgent; may differ between ranks
-    name: for messages and dumps
+    algorithm_parameters: parameters of the algorithm, by name: "window=8,schedule=direct". Parameters that are not named keep their
+        defaults; `weir info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
+    trial_iterations: number of trial runs of each of up to three candidates, at most 10^6, with `algorithm = auto`. The plan then
+        keeps the one that was fastest by the clock. 0: the prediction decides
+    compressor: name of a compressor. Empty: the algorithm's own: top_k for sparse, block_quantise for packed, none for dense
+        algorithms. "none": no compression, for dense algorithms only. Several names, joined by |, need `algorithm = auto`, which
+        takes the cheapest: "qsgd|top_k|none"
+    compressor_parameters: parameters of the compressor, by name: "levels=16,bucket=512". Parameters that are not named keep their
+        defaults. With several compressors, the parameters of each are joined by | in the same order: "levels=16||"; the last ones
+        may be left out
+    seed: seed of random compressors, not negative. Their numbers depend only on seed, iteration, rank and element
+    error_feedback: what a rank keeps of what it did not deliver. Some compressors must have none, and refuse `residual` and `ef21`
+    feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1. Must be 1 without a residual
+    feedback_gain: gamma of GRACE section IV: factor of the gradients, finite and not 0. Must be 1 with ef21 and without compression
+    average: divides the delivered sum by the number of ranks
+    threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or
+        "reuse", or one of the thresholds of papers: "mstopk", "sampled", "gaussian", "sidco" or "redsync". `exact` and `mstopk`
+        select k entries, `reuse` selects 0.8 k to 1.25 k, the others select 0.75 k to 1.25 k. The residual keeps what a rank does
+        not select. gaussiank has its own threshold
+    threshold_parameters: parameters of the threshold, by name: "period=8" for reuse, "samplings=20" for mstopk and redsync.
+        Parameters that are not named keep their defaults
+    wire_format: how messages encode indices, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir
+        may also choose coo
+    wire_values: how messages encode values, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients
+        of float64. With `algorithm = auto`, Weir may also choose native
+    threads: number of threads of this rank that select, merge and apply in host memory. May differ between ranks. The result does
+        not depend on it. 0: WEIR_THREADS, else the number of cores that this rank has to itself
+    non_finite: what happens if a gradient holds NaN or infinity
+    dense_iterations: number of first iterations that run dense, at most 2^48. The Ok-Topk authors use 512
+    warmup_iterations: number of iterations after the dense ones in which density falls exponentially from 25 % to its target (DGC),
+        with sparse compressors; at most 2^48
+    priority: priority of this plan's messages; a higher one makes progress first. May differ between ranks
+    name: name in messages and dumps
     """
 
     count: int = 0
@@ -526,56 +533,59 @@ class PlanKeywords:
         priority: int = 0,
         name: str = "allreduce",
     ) -> None:
-        """Describes one tensor and how it is reduced. All fields but `name` and `priority` must be equal on all ranks.
+        """Describes one tensor and how it is reduced. All fields except `name`, `priority` and `threads` must be equal on all
+        ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of AllreduceConfig. An enumeration's value may be given as
         its name. `type` also takes the dtype of an array.
 
-        count: n, elements of the gradient; at most 2^48, of sparse algorithms 2^32 - 1
-        type: of the gradient's elements
-        memory: cuda: gradient, residual and update are on the GPU that is current when the plan is made. Every sparse algorithm
-            runs there; dense_nccl, dense_torus2d, dense_iterations and the sums in nodes of hitopk and hi_oktopk need NCCL (without
-            it the latter run flat). Where messages go to MPI as GPU memory (`weir info` says so), that GPU must also be current
-            where runs are started and waited for.
-        density: k / n in (0, 1]; k is rounded to nearest, at least 1 when n > 0. For sparse compressors and shared_random_k; others
+        count: number n of elements of the gradient; at most 2^48, for sparse algorithms at most 2^32 - 1
+        type: type of the gradient's elements
+        memory: memory that holds gradient, residual and update. With cuda, they are on the GPU that is current when the plan is
+            made. Every sparse algorithm runs there. dense_nccl, dense_torus2d, `dense_iterations` and the sums in nodes of hitopk
+            and hi_oktopk need NCCL; without it, hitopk and hi_oktopk run flat. If messages go to MPI as GPU memory (`weir info`
+            says so), that GPU must also be current where runs are started and waited for
+        density: share k / n of the entries to deliver, in (0, 1]. k is rounded to nearest, and is at least 1 if n > 0. Sparse
+            compressors and shared_random_k use it; others ignore it
+        k: number of entries to deliver, 0 <= k <= n; -1: from `density`. Sparse compressors and shared_random_k use it; others
             ignore it
-        k: entries to deliver, 0 <= k <= n; -1: from `density`. For sparse compressors and shared_random_k; others ignore it
-        algorithm: a name from the list of algorithms; "auto": the cheapest on this machine by the cost functions, which may be
-            dense; "auto_sparse": the cheapest sparse one
-        algorithm_parameters: parameters of the algorithm, by name: "window=8,schedule=direct". Those not named have their defaults;
-            `weir info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
-        trial_iterations: with `algorithm = auto`: this many runs of each of up to three candidates, then the fastest by the clock
-            stays; 0: the prediction decides; at most 10^6
-        compressor: a name from the list of compressors: what travels. Empty: the algorithm's own: top_k for sparse, block_quantise
-            for packed, none for dense ones. "none": nothing is compressed; dense algorithms only. Several, joined by |, need
-            `algorithm = auto`, which takes the cheapest: "qsgd|top_k|none"
-        compressor_parameters: of the compressor, by name: "levels=16,bucket=512". Those not named have their defaults. With several
-            compressors, those of each, joined by | in the same order: "levels=16||"; there may be fewer than compressors
-        seed: for random compressors; not negative. Their numbers depend on seed, iteration, rank and element only
-        error_feedback: what a rank remembers of what it did not deliver. Some compressors must have none, and refuse `residual` and
+        algorithm: name of an algorithm. "auto": the one that the cost functions find cheapest on this machine, which may be dense;
+            "auto_sparse": the cheapest sparse one
+        algorithm_parameters: parameters of the algorithm, by name: "window=8,schedule=direct". Parameters that are not named keep
+            their defaults; `weir info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
+        trial_iterations: number of trial runs of each of up to three candidates, at most 10^6, with `algorithm = auto`. The plan
+            then keeps the one that was fastest by the clock. 0: the prediction decides
+        compressor: name of a compressor. Empty: the algorithm's own: top_k for sparse, block_quantise for packed, none for dense
+            algorithms. "none": no compression, for dense algorithms only. Several names, joined by |, need `algorithm = auto`,
+            which takes the cheapest: "qsgd|top_k|none"
+        compressor_parameters: parameters of the compressor, by name: "levels=16,bucket=512". Parameters that are not named keep
+            their defaults. With several compressors, the parameters of each are joined by | in the same order: "levels=16||"; the
+            last ones may be left out
+        seed: seed of random compressors, not negative. Their numbers depend only on seed, iteration, rank and element
+        error_feedback: what a rank keeps of what it did not deliver. Some compressors must have none, and refuse `residual` and
             `ef21`
-        feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1; must be 1 without a residual
-        feedback_gain: gamma of GRACE section IV: gradients are multiplied by it; finite and not 0. Must be 1 with ef21, and where
-            nothing is compressed
-        average: divide the delivered sum by the number of ranks
-        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it: "exact" or
-            "reuse"; the thresholds of papers are "mstopk", "sampled", "gaussian", "sidco" and "redsync". `exact` and `mstopk`
-            select k entries, `reuse` 0.8 k to 1.25 k, the others 0.75 k to 1.25 k. What a rank does not select stays in its
-            residual. gaussiank has its own threshold
-        threshold_parameters: parameters of the threshold, by name: "period=8" of reuse, "samplings=20" of mstopk and redsync. Those
-            not named have their defaults
-        wire_format: how indices travel, with sparse compressors; others ignore it. With `algorithm = auto` and compact, Weir may
-            also choose coo
-        wire_values: how values travel, with sparse compressors; others ignore it. bfloat16 and float16 do not take gradients of
-            float64. With `algorithm = auto`, Weir may also choose native
-        threads: threads of this rank that select, merge and apply, in host memory; may differ between ranks. The result does not
-            depend on it. 0: WEIR_THREADS, else the cores that this rank has for itself
-        non_finite: what NaN and infinity do
-        dense_iterations: the first iterations run dense (the Ok-Topk authors use 512); at most 2^48
-        warmup_iterations: after those, density falls exponentially from 25 % to its target (DGC), with sparse compressors; at most
-            2^48
-        priority: larger is more urgent; may differ between ranks
-        name: for messages and dumps
+        feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1. Must be 1 without a residual
+        feedback_gain: gamma of GRACE section IV: factor of the gradients, finite and not 0. Must be 1 with ef21 and without
+            compression
+        average: divides the delivered sum by the number of ranks
+        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or
+            "reuse", or one of the thresholds of papers: "mstopk", "sampled", "gaussian", "sidco" or "redsync". `exact` and `mstopk`
+            select k entries, `reuse` selects 0.8 k to 1.25 k, the others select 0.75 k to 1.25 k. The residual keeps what a rank
+            does not select. gaussiank has its own threshold
+        threshold_parameters: parameters of the threshold, by name: "period=8" for reuse, "samplings=20" for mstopk and redsync.
+            Parameters that are not named keep their defaults
+        wire_format: how messages encode indices, with sparse compressors; others ignore it. With `algorithm = auto` and compact,
+            Weir may also choose coo
+        wire_values: how messages encode values, with sparse compressors; others ignore it. bfloat16 and float16 do not take
+            gradients of float64. With `algorithm = auto`, Weir may also choose native
+        threads: number of threads of this rank that select, merge and apply in host memory. May differ between ranks. The result
+            does not depend on it. 0: WEIR_THREADS, else the number of cores that this rank has to itself
+        non_finite: what happens if a gradient holds NaN or infinity
+        dense_iterations: number of first iterations that run dense, at most 2^48. The Ok-Topk authors use 512
+        warmup_iterations: number of iterations after the dense ones in which density falls exponentially from 25 % to its target
+            (DGC), with sparse compressors; at most 2^48
+        priority: priority of this plan's messages; a higher one makes progress first. May differ between ranks
+        name: name in messages and dumps
         """
         self._make(
             comm,
@@ -596,27 +606,29 @@ class PlanKeywords:
 
 @dataclass(frozen=True, repr=False)
 class Statistics(Struct):
-    """What one run of a plan did on this rank; times in seconds.
+    """What one run of a plan did on this rank. Times are in seconds.
 
-    iteration: runs so far, this one included; density schedules count only those that delivered
-    k: target of this iteration; n with dense and packed algorithms
-    selected_local: entries this rank contributed; n with dense and packed algorithms
-    selected_global: entries of the update; n with dense and packed algorithms
-    payload_bytes_sent: values, indices, packed bytes, factors
-    control_bytes_sent: sizes, histograms, boundaries
-    bytes_sent: by Level of the peer, payload and control. Only Weir's own messages count: not what goes through memory that the
-        ranks of a node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl).
-    bytes_received: by Level of the peer
-    messages_sent: by Level of the peer
-    messages_received: by Level of the peer
-    seconds_select: compensation, local selection, and what a compressor takes to encode
-    seconds_in_node: dense reduce-scatter and sparse allgather of algorithms that shard within nodes
-    seconds_exchange: from the first message to the last. Includes reductions and what the caller computed meanwhile; not encoding
-        and decoding
-    seconds_apply: residual update, dense result, and what a compressor takes to decode; in CUDA memory: until they are on the
-        stream
-    seconds_total: from start to completion, without waiting for the caller to take the result
-    seconds_waited: that the caller spent in wait, test or run until this run had finished
+    iteration: number of runs so far, including this one. Density schedules count only runs that delivered
+    k: target number of entries of this iteration; n for dense and packed algorithms
+    selected_local: number of entries that this rank contributed; n for dense and packed algorithms
+    selected_global: number of entries of the update; n for dense and packed algorithms
+    payload_bytes_sent: bytes sent: values, indices, packed bytes and factors
+    payload_bytes_received: bytes received: values, indices, packed bytes and factors
+    control_bytes_sent: bytes sent: sizes, histograms and boundaries
+    control_bytes_received: bytes received: sizes, histograms and boundaries
+    bytes_sent: bytes sent, payload and control, by Level of the peer. Only Weir's own messages count: neither traffic through
+        memory that the ranks of a node share, nor what MPI's or NCCL's own collectives send (dense_mpi, dense_nccl)
+    bytes_received: bytes received, by Level of the peer
+    messages_sent: number of messages sent, by Level of the peer
+    messages_received: number of messages received, by Level of the peer
+    seconds_select: time for compensation, local selection and the compressor's encoding
+    seconds_in_node: time for the dense reduce-scatter and the sparse allgather of algorithms that shard within nodes
+    seconds_exchange: time from the first message to the last. Includes reductions and what the caller computed meanwhile; excludes
+        encoding and decoding
+    seconds_apply: time for the residual update, the dense result and the compressor's decoding; in CUDA memory, until they are on
+        the stream
+    seconds_total: time from start to completion, without the time that the caller takes to fetch the result
+    seconds_waited: time that the caller spent in wait, test or run until this run had finished
     skipped: NonFinite.skip took effect
     """
 
@@ -652,14 +664,14 @@ class Statistics(Struct):
 
 @dataclass(frozen=True, repr=False)
 class AlgorithmInfo(Struct):
-    """One row of the algorithm registry.
+    """Describes one algorithm, which AllreduceConfig's `algorithm` may name.
 
     sparse: delivers k entries; a dense algorithm delivers all
     host_memory: takes gradients in host memory
     cuda_memory: takes gradients in CUDA memory
-    packed: carries bytes that compressors make of float32 gradients
-    parameters: with their defaults: "window=4"; empty: it has none
-    counters: what plans count: "rethresholded,recut"; empty: nothing
+    packed: carries the bytes that compressors make of float32 gradients
+    parameters: parameters with their defaults: "window=4"; empty: no parameters
+    counters: names of the events that plans count: "rethresholded,recut"; empty: plans count nothing
     """
 
     name: str
@@ -680,12 +692,12 @@ class AlgorithmInfo(Struct):
 
 @dataclass(frozen=True, repr=False)
 class CompressorInfo(Struct):
-    """One row of the compressor registry: what AllreduceConfig's `compressor` may name.
+    """Describes one compressor, which AllreduceConfig's `compressor` may name.
 
-    source: the paper
-    carriage: what carries it: "sparse": entries, by sparse algorithms; "packed": bytes, by packed ones; "linear": dense values, by
-        dense ones
-    parameters: all of them with their defaults: "levels=7,bucket=512"; empty: it has none
+    source: paper that describes it
+    carriage: what carries it. "sparse": sparse algorithms carry its entries; "packed": packed algorithms carry its bytes; "linear":
+        dense algorithms carry its dense values
+    parameters: all parameters with their defaults: "levels=7,bucket=512"; empty: no parameters
     random: draws random numbers, which depend on `seed`
     feedback: keeps a residual with `error_feedback` automatic, unless its parameters rule that out (`unbiased=1`)
     """
@@ -706,13 +718,13 @@ class CompressorInfo(Struct):
 
 @dataclass(frozen=True, repr=False)
 class EncodedInfo(Struct):
-    """What an encoded gradient says of itself.
+    """What the header of an encoded gradient says.
 
-    version: of the format
-    count: elements of the gradient
-    entries: elements that it has values for; the others are 0. Packed messages have values for all: `count`
-    bytes: header and checksum included
-    parameters: of the compressor, all of them: "levels=7,bucket=512"
+    version: version of the format
+    count: number of elements of the gradient
+    entries: number of elements that have a value; the others are 0. Packed messages have values for all elements: `count`
+    bytes: size, including header and checksum
+    parameters: all parameters of the compressor: "levels=7,bucket=512"
     """
 
     version: int
@@ -730,7 +742,7 @@ class EncodedInfo(Struct):
 
 @dataclass(frozen=True, repr=False)
 class SettingInfo(Struct):
-    """One WEIR_* environment variable, its value in force and where that came from."""
+    """One WEIR_* environment variable, the value in force, and where that value comes from."""
 
     name: str
     value: str
@@ -745,27 +757,28 @@ class SettingInfo(Struct):
 
 @dataclass(repr=False)
 class EmbeddingConfig(Struct):
-    """Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all ranks.
+    """Describes one table of `rows` x `width` float32 values. All fields except `name` and the priorities must be equal on all
+    ranks.
 
-    rows: V, 1 to 2^32 - 1
-    width: D, at least 1; needs not be divisible by the number of ranks
-    largest_batch: the most ids that a rank looks up at once
-    memory: cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table is made. Not
-        for dense_allreduce.
-    exchange: a name from the list of exchanges: how rows are divided among the ranks and how they travel
+    rows: number V of rows, 1 to 2^32 - 1
+    width: number D of columns, at least 1. It need not be divisible by the number of ranks
+    largest_batch: largest number of ids that a rank looks up at once
+    memory: memory that holds values, optimizer state, vectors and gradients. With cuda, they are on the GPU that is current when
+        the table is made. dense_allreduce does not take cuda
+    exchange: name of an exchange: how rows are divided among the ranks and how they travel
     optimizer: how gradients change rows
-    learning_rate: finite as float32, which rows are
-    beta1: of momentum and Adam
-    beta2: of Adam
-    epsilon: of Adagrad and Adam, which need it positive
-    average: gradients are divided by the number of ranks
-    wire_values: how vectors and gradients travel (dense_allreduce: float32); sums are float32
+    learning_rate: learning rate, finite as float32, the type of rows
+    beta1: beta1 of momentum and Adam
+    beta2: beta2 of Adam
+    epsilon: epsilon of Adagrad and Adam, which need it positive
+    average: divides gradients by the number of ranks
+    wire_values: how messages encode vectors and gradients; dense_allreduce always sends float32. Sums are float32
     routing: how messages to the ranks of another node travel
-    seed: of the initial values, which depend on nothing else but row, column and `initial_range`
-    initial_range: they are uniform in [-initial_range, initial_range); finite as float32
-    priority: of ids, vectors, and gradients of rows that the next batch needs
-    delayed_priority: of the other gradients
-    name: for messages and dumps
+    seed: seed of the initial values, which otherwise depend only on row, column and `initial_range`
+    initial_range: range of the initial values, which are uniform in [-initial_range, initial_range); finite as float32
+    priority: priority of ids, vectors, and gradients of rows that the next batch needs
+    delayed_priority: priority of the other gradients
+    name: name in messages and dumps
     """
 
     rows: int = 0
@@ -822,31 +835,31 @@ class TableKeywords:
         delayed_priority: int = -1000000,
         name: str = "embedding",
     ) -> None:
-        """Describes one table of `rows` x `width` float32 values. All fields but `name` and the priorities must be equal on all
+        """Describes one table of `rows` x `width` float32 values. All fields except `name` and the priorities must be equal on all
         ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of EmbeddingConfig. An enumeration's value may be given as
         its name.
 
-        rows: V, 1 to 2^32 - 1
-        width: D, at least 1; needs not be divisible by the number of ranks
-        largest_batch: the most ids that a rank looks up at once
-        memory: cuda: values, the optimizer's state, vectors and gradients are on the GPU that is current when the table is made.
-            Not for dense_allreduce.
-        exchange: a name from the list of exchanges: how rows are divided among the ranks and how they travel
+        rows: number V of rows, 1 to 2^32 - 1
+        width: number D of columns, at least 1. It need not be divisible by the number of ranks
+        largest_batch: largest number of ids that a rank looks up at once
+        memory: memory that holds values, optimizer state, vectors and gradients. With cuda, they are on the GPU that is current
+            when the table is made. dense_allreduce does not take cuda
+        exchange: name of an exchange: how rows are divided among the ranks and how they travel
         optimizer: how gradients change rows
-        learning_rate: finite as float32, which rows are
-        beta1: of momentum and Adam
-        beta2: of Adam
-        epsilon: of Adagrad and Adam, which need it positive
-        average: gradients are divided by the number of ranks
-        wire_values: how vectors and gradients travel (dense_allreduce: float32); sums are float32
+        learning_rate: learning rate, finite as float32, the type of rows
+        beta1: beta1 of momentum and Adam
+        beta2: beta2 of Adam
+        epsilon: epsilon of Adagrad and Adam, which need it positive
+        average: divides gradients by the number of ranks
+        wire_values: how messages encode vectors and gradients; dense_allreduce always sends float32. Sums are float32
         routing: how messages to the ranks of another node travel
-        seed: of the initial values, which depend on nothing else but row, column and `initial_range`
-        initial_range: they are uniform in [-initial_range, initial_range); finite as float32
-        priority: of ids, vectors, and gradients of rows that the next batch needs
-        delayed_priority: of the other gradients
-        name: for messages and dumps
+        seed: seed of the initial values, which otherwise depend only on row, column and `initial_range`
+        initial_range: range of the initial values, which are uniform in [-initial_range, initial_range); finite as float32
+        priority: priority of ids, vectors, and gradients of rows that the next batch needs
+        delayed_priority: priority of the other gradients
+        name: name in messages and dumps
         """
         self._make(
             comm,
@@ -864,24 +877,25 @@ class TableKeywords:
 
 @dataclass(frozen=True, repr=False)
 class EmbeddingStatistics(Struct):
-    """What the last lookup and the last update of this rank did; times in seconds, in CUDA memory until the work is on its stream.
-    Rows of the update are known once update() has returned; which of them are prior, once the operation has got so far.
+    """What the last lookup and the last update of this rank did. Times are in seconds; in CUDA memory they end when the work is on
+    its stream. The rows of the update are known once update() has returned. Which of them are prior is known later, while the
+    operation runs.
 
-    tokens: ids of the batch
-    distinct_rows: of the batch: vectors received, and gradients sent
-    prior_rows: of the update: those that the next batch of any rank needs; all when it is not known
-    updated_rows: rows (or, partitioned by columns, parts of rows) that this rank's optimizer stepped
-    prefetched: the lookup's ids were known before
+    tokens: number of ids in the batch
+    distinct_rows: number of distinct rows in the batch: vectors received and gradients sent
+    prior_rows: number of rows of the update that the next batch of any rank needs; all rows if the next batch is not known
+    updated_rows: number of rows that this rank's optimizer stepped; if the table is divided by columns, number of parts of rows
+    prefetched: the ids of the lookup were known before
     by_node: Routing.by_node is in force
-    id_bytes_sent: of the batch: ids, by lookup, or by the prefetch that it used
-    lookup_bytes_sent: vectors
-    gradient_bytes_sent: gradients of rows
-    control_bytes_sent: everything else of lookup, its prefetch and update
-    bytes_sent: all of these by Level of the peer
-    seconds_lookup: from start to completion
-    seconds_coalesce: summing gradients of equal ids, before update() returns
-    seconds_prior: from update() until the prior rows were applied
-    seconds_update: from update() until all rows were applied
+    id_bytes_sent: bytes of the batch's ids, sent by lookup or by the prefetch that it used
+    lookup_bytes_sent: bytes of vectors
+    gradient_bytes_sent: bytes of gradients of rows
+    control_bytes_sent: all other bytes of lookup, its prefetch and update
+    bytes_sent: all these bytes, by Level of the peer
+    seconds_lookup: time of the lookup from start to completion
+    seconds_coalesce: time for summing gradients of equal ids, before update() returns
+    seconds_prior: time from update() until the prior rows were applied
+    seconds_update: time from update() until all rows were applied
     """
 
     tokens: int
@@ -910,7 +924,7 @@ class EmbeddingStatistics(Struct):
 
 @dataclass(frozen=True, repr=False)
 class ExchangeInfo(Struct):
-    """One way to divide and exchange a table."""
+    """Describes one way to divide and exchange a table."""
 
     name: str
     description: str
@@ -923,14 +937,15 @@ class ExchangeInfo(Struct):
 
 @dataclass(repr=False)
 class CheckpointConfig(Struct):
-    """Describes where checkpoints go. All fields but `name` must be equal on all ranks.
+    """Describes where checkpoints go. All fields except `name` must be equal on all ranks.
 
-    folder: where files go: one that all ranks see. Made if its parent is there
-    run: of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
-    keep: so many of the newest files stay
-    compression: of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
-    strict: restore() throws where the newest file is damaged; else it warns, and takes the newest one that is whole
-    name: for messages and dumps
+    folder: folder for the files, which all ranks must see. Weir makes it if its parent exists
+    run: text that identifies the training run. A folder with files of another run is refused. Empty: any run
+    keep: number of newest files that stay
+    compression: compression of large arrays. 0: none; 1 to 9: deflate, from fastest to smallest, after shuffling bytes by their
+        place in an element
+    strict: restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole
+    name: name in messages and dumps
     """
 
     folder: str = ""
@@ -961,16 +976,17 @@ class CheckpointKeywords:
         strict: bool = False,
         name: str = "checkpoint",
     ) -> None:
-        """Describes where checkpoints go. All fields but `name` must be equal on all ranks.
+        """Describes where checkpoints go. All fields except `name` must be equal on all ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of CheckpointConfig.
 
-        folder: where files go: one that all ranks see. Made if its parent is there
-        run: of what training run they are, in its own words. A folder with files of another run is refused; empty: of any
-        keep: so many of the newest files stay
-        compression: of large arrays: 0: none; 1 to 9: deflate, faster or smaller, of bytes shuffled by their place in an element
-        strict: restore() throws where the newest file is damaged; else it warns, and takes the newest one that is whole
-        name: for messages and dumps
+        folder: folder for the files, which all ranks must see. Weir makes it if its parent exists
+        run: text that identifies the training run. A folder with files of another run is refused. Empty: any run
+        keep: number of newest files that stay
+        compression: compression of large arrays. 0: none; 1 to 9: deflate, from fastest to smallest, after shuffling bytes by their
+            place in an element
+        strict: restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole
+        name: name in messages and dumps
         """
         self._make(
             comm,
@@ -985,15 +1001,16 @@ class CheckpointKeywords:
 
 @dataclass(frozen=True, repr=False)
 class CheckpointStatistics(Struct):
-    """What the last save and the last restore of this rank did; times in seconds.
+    """What the last save and the last restore of this rank did. Times are in seconds.
 
-    step: saved or restored last; -1: none yet
-    ranks: that had saved what was restored last
-    snapshot_bytes: memory of the snapshot on this rank, kept from one save to the next
-    bytes_written: to the file by this rank
-    bytes_read: from the file by this rank
-    seconds_snapshot: until save() returned
-    seconds_save: from save() until the file was in its place
+    step: step saved or restored last; -1: none yet
+    ranks: number of ranks that saved what was restored last
+    snapshot_bytes: memory of the snapshot on this rank, which is kept from one save to the next
+    bytes_written: bytes that this rank wrote to the file
+    bytes_read: bytes that this rank read from the file
+    seconds_snapshot: time until save() returned
+    seconds_save: time from save() until the file was in its place
+    seconds_restore: time of the restore
     """
 
     step: int
@@ -1014,14 +1031,14 @@ class CheckpointStatistics(Struct):
 
 @dataclass(repr=False)
 class FusedTensor(Struct):
-    """One tensor of a model. Equal on all ranks.
+    """Describes one tensor of a model. Must be equal on all ranks.
 
-    name: for messages and checkpoints; no two tensors have the same
-    count: elements of its gradient; at most 2^32 - 1, with `dense` 2^48
-    density: k / count in (0, 1]; 0: that of the FusionConfig
-    k: entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 when count > 0
-    dense: travels whole: biases, norms. It rides along with the tensors of its buffer
-    optional: may be left out of an iteration by some ranks or all: it contributes nothing there, and its residual stays
+    name: name in messages and checkpoints; all tensors have different names
+    count: number of elements of its gradient; at most 2^32 - 1, with `dense` at most 2^48
+    density: share k / count of the entries, in (0, 1]; 0: that of the FusionConfig
+    k: number of entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 if count > 0
+    dense: sends the tensor whole, together with the other tensors of its buffer; for biases and norms
+    optional: some or all ranks may leave the tensor out of an iteration. It then contributes nothing there, and its residual stays
     """
 
     name: str = ""
@@ -1039,30 +1056,30 @@ class FusedTensor(Struct):
 
 @dataclass(repr=False)
 class FusionConfig(Struct):
-    """Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all
+    """Describes how the gradients of a model are fused and reduced. All fields except `name` and `priority` must be equal on all
     ranks.
 
-    scheme: which tensors travel together, and what is sparsified
-    buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead`, `ahead_inter` and
-        `ahead_tapered` as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it, and
-        the former takes no larger ones; the others ignore it
-    type: of the gradients' elements: float32 or float64, in host memory
-    density: k / count in (0, 1] of tensors that say nothing else
-    algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
-        flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the others
-        deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted to be
-        cheaper
+    scheme: which tensors travel together and what is sparsified
+    buffer_bytes: size of a buffer, in bytes of gradients. With `behind`, a buffer takes this many bytes; with `ahead`,
+        `ahead_inter` and `ahead_tapered`, it takes as many entries as the density selects from this many bytes. `ahead_inter_intra`
+        and `ahead_fitted` begin with it, and `ahead_inter_intra` makes no larger buffers. The other schemes ignore it
+    type: type of the gradients' elements: float32 or float64, in host memory
+    density: share k / count of the entries, in (0, 1], for tensors that do not set their own
+    algorithm: name of a sparse algorithm, which exchanges the entries of a buffer. Algorithms that shard within nodes run flat.
+        gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so tensors may be missing from an update; the others
+        deliver all entries that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, the one that is predicted
+        to be cheaper
     algorithm_parameters: parameters of the algorithm, as in AllreduceConfig
-    threshold: how entries are selected, as in AllreduceConfig
+    threshold: how a rank selects entries, as in AllreduceConfig
     threshold_parameters: parameters of the threshold, as in AllreduceConfig
     error_feedback: residual or none; automatic is residual
-    average: divide the delivered sum by the number of ranks
-    wire_format: how indices travel
-    wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
-    non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
-    priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May differ
-        between ranks
-    name: for messages and dumps
+    average: divides the delivered sum by the number of ranks
+    wire_format: how messages encode indices
+    wire_values: how messages encode values; bfloat16 and float16 need float32. Dense tensors are sent without rounding
+    non_finite: what happens to the buffer of a tensor with NaN or infinity; other buffers are delivered
+    priority: priority of the buffer with the last tensor of the forward pass. A buffer that is needed earlier has a higher
+        priority. May differ between ranks
+    name: name in messages and dumps
     """
 
     scheme: Union[FusionScheme, str] = FusionScheme.ahead_tapered
@@ -1114,33 +1131,34 @@ class FusionKeywords:
         priority: int = 0,
         name: str = "fused",
     ) -> None:
-        """Describes how the gradients of a model are fused and reduced. All fields but `name` and `priority` must be equal on all
-        ranks.
+        """Describes how the gradients of a model are fused and reduced. All fields except `name` and `priority` must be equal on
+        all ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of FusionConfig. An enumeration's value may be given as
         its name. `type` also takes the dtype of an array.
 
-        scheme: which tensors travel together, and what is sparsified
-        buffer_bytes: size of a buffer, as bytes of gradients: with `behind` a buffer takes so many; with `ahead`, `ahead_inter` and
-            `ahead_tapered` as many entries as the density selects of so many. `ahead_inter_intra` and `ahead_fitted` begin with it,
-            and the former takes no larger ones; the others ignore it
-        type: of the gradients' elements: float32 or float64, in host memory
-        density: k / count in (0, 1] of tensors that say nothing else
-        algorithm: a sparse one from the list of algorithms: it exchanges the entries of a buffer. Those that shard within nodes run
-            flat. gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so that tensors may go missing again; the
-            others deliver all that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, whichever is predicted
-            to be cheaper
+        scheme: which tensors travel together and what is sparsified
+        buffer_bytes: size of a buffer, in bytes of gradients. With `behind`, a buffer takes this many bytes; with `ahead`,
+            `ahead_inter` and `ahead_tapered`, it takes as many entries as the density selects from this many bytes.
+            `ahead_inter_intra` and `ahead_fitted` begin with it, and `ahead_inter_intra` makes no larger buffers. The other schemes
+            ignore it
+        type: type of the gradients' elements: float32 or float64, in host memory
+        density: share k / count of the entries, in (0, 1], for tensors that do not set their own
+        algorithm: name of a sparse algorithm, which exchanges the entries of a buffer. Algorithms that shard within nodes run flat.
+            gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so tensors may be missing from an update; the
+            others deliver all entries that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, the one that is
+            predicted to be cheaper
         algorithm_parameters: parameters of the algorithm, as in AllreduceConfig
-        threshold: how entries are selected, as in AllreduceConfig
+        threshold: how a rank selects entries, as in AllreduceConfig
         threshold_parameters: parameters of the threshold, as in AllreduceConfig
         error_feedback: residual or none; automatic is residual
-        average: divide the delivered sum by the number of ranks
-        wire_format: how indices travel
-        wire_values: how values travel; bfloat16 and float16 need float32. Dense tensors travel as they are
-        non_finite: what NaN and infinity do to the buffer of their tensor; other buffers are delivered
-        priority: of the buffer with the last tensor of the forward pass; the earlier a buffer is needed, the higher its own. May
-            differ between ranks
-        name: for messages and dumps
+        average: divides the delivered sum by the number of ranks
+        wire_format: how messages encode indices
+        wire_values: how messages encode values; bfloat16 and float16 need float32. Dense tensors are sent without rounding
+        non_finite: what happens to the buffer of a tensor with NaN or infinity; other buffers are delivered
+        priority: priority of the buffer with the last tensor of the forward pass. A buffer that is needed earlier has a higher
+            priority. May differ between ranks
+        name: name in messages and dumps
         """
         self._make(
             comm,
@@ -1159,28 +1177,31 @@ class FusionKeywords:
 
 @dataclass(frozen=True, repr=False)
 class FusionStatistics(Struct):
-    """What one iteration of a FusedAllreduce did on this rank, up to wait_all(); times in seconds.
+    """What one iteration of a FusedAllreduce did on this rank, up to wait_all(). Times are in seconds.
 
-    iteration: iterations so far, this one included
-    exchanges: buffers that were exchanged: communication startups
-    tensors_skipped: optional tensors that this rank skipped or left out
-    tensors_missing: tensors with k above 0 of which no entry was delivered, those that all skipped, too; the same on all ranks
-    buffers_skipped: NonFinite.skip took effect on so many
-    selected_local: entries this rank contributed, dense tensors aside
-    selected_global: entries of the updates, dense tensors aside; of `ahead`, by buffer
-    payload_bytes_sent: values, indices
-    control_bytes_sent: sizes, histograms, boundaries, agreement
-    bytes_sent: by Level of the peer, payload and control
-    bytes_received: by Level of the peer
-    messages_sent: by Level of the peer
-    messages_received: by Level of the peer
-    seconds_select: compensation and selection, in ready()
-    seconds_exchange: while at least one exchange was in flight
-    seconds_backward: from the first ready() to the end of the last
-    seconds_waited: that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
-    seconds_total: from the first ready() to the end of the last exchange
-    regroupings: times that buffers were divided anew, so far (ahead_inter_intra, ahead_fitted)
-    settled: they will not be again
+    iteration: number of iterations so far, including this one
+    exchanges: number of buffers that were exchanged, that is, of communication startups
+    tensors_skipped: number of optional tensors that this rank skipped or left out
+    tensors_missing: number of tensors with k above 0 of which no entry was delivered, including those that all ranks skipped; the
+        same on all ranks
+    buffers_skipped: number of buffers for which NonFinite.skip took effect
+    selected_local: number of entries that this rank contributed, without dense tensors
+    selected_global: number of entries of the updates, without dense tensors; with `ahead`, counted by buffer
+    payload_bytes_sent: bytes sent: values and indices
+    payload_bytes_received: bytes received: values and indices
+    control_bytes_sent: bytes sent: sizes, histograms, boundaries and agreement
+    control_bytes_received: bytes received: sizes, histograms, boundaries and agreement
+    bytes_sent: bytes sent, payload and control, by Level of the peer
+    bytes_received: bytes received, by Level of the peer
+    messages_sent: number of messages sent, by Level of the peer
+    messages_received: number of messages received, by Level of the peer
+    seconds_select: time for compensation and selection, in ready()
+    seconds_exchange: time during which at least one exchange was in flight
+    seconds_backward: time from the first ready() to the end of the last
+    seconds_waited: time that the caller spent in wait(), test() and wait_all(): communication that nothing overlapped
+    seconds_total: time from the first ready() to the end of the last exchange
+    regroupings: number of times so far that buffers were divided anew (ahead_inter_intra, ahead_fitted)
+    settled: the division into buffers is final
     """
 
     iteration: int
@@ -1218,10 +1239,10 @@ class FusionStatistics(Struct):
 
 @dataclass(repr=False)
 class OperatorPart(Struct):
-    """One part of a work that every rank would otherwise do whole. Equal on all ranks.
+    """Describes one part of work that every rank would otherwise do whole. Must be equal on all ranks.
 
-    seconds: that one rank takes for it, as far as one knows: work is divided by these, at least 0
-    result_bytes: of its result; with `variable`, at most
+    seconds: estimated time of this part on one rank, at least 0. Work is divided by these estimates
+    result_bytes: size of its result; with `variable`, the largest size
     """
 
     seconds: float = 0.0
@@ -1235,12 +1256,12 @@ class OperatorPart(Struct):
 
 @dataclass(repr=False)
 class OperatorConfig(Struct):
-    """Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
+    """Describes work that is divided among ranks. All fields except `name` and `priority` must be equal on all ranks.
 
     division: which ranks share the parts
-    variable: results may be shorter than described, anew in each run: their sizes are gathered first
-    priority: of gathering: higher makes progress first. May differ between ranks
-    name: for messages and dumps
+    variable: results may be shorter than described, with other sizes in each run. The sizes are gathered first
+    priority: priority of gathering; a higher one makes progress first. May differ between ranks
+    name: name in messages and dumps
     """
 
     division: Union[OperatorDivision, str] = OperatorDivision.automatic
@@ -1268,15 +1289,15 @@ class OperatorKeywords:
         priority: int = 0,
         name: str = "operator",
     ) -> None:
-        """Describes work that is divided among ranks. All fields but `name` and `priority` must be equal on all ranks.
+        """Describes work that is divided among ranks. All fields except `name` and `priority` must be equal on all ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of OperatorConfig. An enumeration's value may be given as
         its name.
 
         division: which ranks share the parts
-        variable: results may be shorter than described, anew in each run: their sizes are gathered first
-        priority: of gathering: higher makes progress first. May differ between ranks
-        name: for messages and dumps
+        variable: results may be shorter than described, with other sizes in each run. The sizes are gathered first
+        priority: priority of gathering; a higher one makes progress first. May differ between ranks
+        name: name in messages and dumps
         """
         self._make(
             comm,
@@ -1292,15 +1313,15 @@ class OperatorKeywords:
 
 @dataclass(frozen=True, repr=False)
 class OperatorStatistics(Struct):
-    """What the last run of a parallel operator did on this rank; times in seconds.
+    """What the last run of a parallel operator did on this rank. Times are in seconds.
 
-    runs: so far, those included that ended in an error
-    seconds_work: in the body
-    seconds_gather: agreeing and gathering, waiting for slower ranks included
-    bytes_sent: by Level of the peer
-    bytes_received: by Level of the peer
-    messages_sent: by Level of the peer
-    messages_received: by Level of the peer
+    runs: number of runs so far, including those that ended in an error
+    seconds_work: time in the body
+    seconds_gather: time for agreeing and gathering, including waiting for slower ranks
+    bytes_sent: bytes sent, by Level of the peer
+    bytes_received: bytes received, by Level of the peer
+    messages_sent: number of messages sent, by Level of the peer
+    messages_received: number of messages received, by Level of the peer
     """
 
     runs: int
@@ -1320,11 +1341,11 @@ class OperatorStatistics(Struct):
 
 @dataclass(repr=False)
 class OptimizedLayer(Struct):
-    """Weights with a learning rate of their own. Equal on all ranks.
+    """Describes weights that have a learning rate of their own. Must be equal on all ranks.
 
-    name: for messages and checkpoints, without '/' and control characters; no two layers have the same
-    count: elements
-    excluded: biases, norms: no weight decay, and the learning rate as it is
+    name: name in messages and checkpoints, without '/' and control characters; all layers have different names
+    count: number of elements
+    excluded: steps without weight decay and at the plain learning rate; for biases and norms
     """
 
     name: str = ""
@@ -1339,23 +1360,25 @@ class OptimizedLayer(Struct):
 
 @dataclass(repr=False)
 class OptimizerConfig(Struct):
-    """Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.
+    """Describes how the layers of a model step. All fields except `name` and `priority` must be equal on all ranks.
 
     rule: how layers step
-    momentum: of lars, from 0 to below 1
-    weight_decay: at least 0
+    momentum: momentum of lars, from 0 to below 1
+    weight_decay: weight decay, at least 0
     trust_coefficient: gamma of lars (CommLib equation 11), above 0
-    largest_rate: no layer's step is more than so many times the learning rate; 0: no limit
-    beta1: of lamb, from 0 to below 1
-    beta2: of lamb, from 0 to below 1
-    epsilon: of lamb, above 0
-    norms: which ranks share the norms; with lamb, as `update`
-    update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
-    type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so are
-        weights of the optimizer's own
-    memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made
-    priority: of gathering. May differ between ranks
-    name: for messages and checkpoints
+    largest_rate: limit of a layer's rate, which multiplies the learning rate; 0: no limit
+    beta1: beta1 of lamb, from 0 to below 1
+    beta2: beta2 of lamb, from 0 to below 1
+    epsilon: epsilon of lamb, above 0
+    norms: which ranks share the norms; with lamb, the same as `update`
+    update: which ranks share the update and momentum. Each rank keeps the momentum of its part, and weights are gathered (ZeRO
+        stage 1)
+    type: type of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32. With 16-bit weights, the
+        optimizer also keeps float32 weights of its own
+    memory: memory that holds weights, gradients, momentum and moments. With cuda, they are on the GPU that is current when the
+        optimizer is made
+    priority: priority of gathering; a higher one makes progress first. May differ between ranks
+    name: name in messages and checkpoints
     """
 
     rule: Union[OptimizerRule, str] = OptimizerRule.lars
@@ -1405,26 +1428,28 @@ class OptimizerKeywords:
         priority: int = 0,
         name: str = "optimizer",
     ) -> None:
-        """Describes how the layers of a model step. All fields but `name` and `priority` must be equal on all ranks.
+        """Describes how the layers of a model step. All fields except `name` and `priority` must be equal on all ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of OptimizerConfig. An enumeration's value may be given as
         its name. `type` also takes the dtype of an array.
 
         rule: how layers step
-        momentum: of lars, from 0 to below 1
-        weight_decay: at least 0
+        momentum: momentum of lars, from 0 to below 1
+        weight_decay: weight decay, at least 0
         trust_coefficient: gamma of lars (CommLib equation 11), above 0
-        largest_rate: no layer's step is more than so many times the learning rate; 0: no limit
-        beta1: of lamb, from 0 to below 1
-        beta2: of lamb, from 0 to below 1
-        epsilon: of lamb, above 0
-        norms: which ranks share the norms; with lamb, as `update`
-        update: which ranks share the update, and momentum: each keeps that of its part, and weights are gathered (ZeRO stage 1)
-        type: of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32; beside 16-bit weights, so
-            are weights of the optimizer's own
-        memory: cuda: weights, gradients, momentum and moments are on the GPU that is current when the optimizer is made
-        priority: of gathering. May differ between ranks
-        name: for messages and checkpoints
+        largest_rate: limit of a layer's rate, which multiplies the learning rate; 0: no limit
+        beta1: beta1 of lamb, from 0 to below 1
+        beta2: beta2 of lamb, from 0 to below 1
+        epsilon: epsilon of lamb, above 0
+        norms: which ranks share the norms; with lamb, the same as `update`
+        update: which ranks share the update and momentum. Each rank keeps the momentum of its part, and weights are gathered (ZeRO
+            stage 1)
+        type: type of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32. With 16-bit weights,
+            the optimizer also keeps float32 weights of its own
+        memory: memory that holds weights, gradients, momentum and moments. With cuda, they are on the GPU that is current when the
+            optimizer is made
+        priority: priority of gathering; a higher one makes progress first. May differ between ranks
+        name: name in messages and checkpoints
         """
         self._make(
             comm,
@@ -1442,12 +1467,12 @@ class OptimizerKeywords:
 
 @dataclass(frozen=True, repr=False)
 class OptimizerStatistics(Struct):
-    """What the last step of a LayerOptimizer did on this rank; times in seconds.
+    """What the last step of a LayerOptimizer did on this rank. Times are in seconds.
 
-    steps: so far
-    seconds_norms: for norms, those of other ranks not counted
-    seconds_update: stepping weights
-    seconds_gather: agreeing and gathering, waiting for slower ranks included
+    steps: number of steps so far
+    seconds_norms: time for norms, without those of other ranks
+    seconds_update: time for stepping weights
+    seconds_gather: time for agreeing and gathering, including waiting for slower ranks
     """
 
     steps: int
@@ -1463,14 +1488,14 @@ class OptimizerStatistics(Struct):
 
 @dataclass(repr=False)
 class SparseAdamConfig(Struct):
-    """Describes Adam for sparse updates. Equal on all ranks, if their weights are to stay equal.
+    """Describes Adam for sparse updates. Must be equal on all ranks if their weights are to stay equal.
 
-    count: weights
-    beta1: from 0 to below 1
-    beta2: from 0 to below 1
-    epsilon: above 0
-    exact: weights also move while no update touches them, as in dense Adam; a step then takes time in proportion to `count`
-    name: for messages and checkpoints
+    count: number of weights
+    beta1: beta1 of Adam, from 0 to below 1
+    beta2: beta2 of Adam, from 0 to below 1
+    epsilon: epsilon of Adam, above 0
+    exact: also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
+    name: name in messages and checkpoints
     """
 
     count: int = 0
@@ -1500,16 +1525,16 @@ class SparseAdamKeywords:
         exact: bool = False,
         name: str = "sparse_adam",
     ) -> None:
-        """Describes Adam for sparse updates. Equal on all ranks, if their weights are to stay equal.
+        """Describes Adam for sparse updates. Must be equal on all ranks if their weights are to stay equal.
 
         The keywords are the fields of SparseAdamConfig.
 
-        count: weights
-        beta1: from 0 to below 1
-        beta2: from 0 to below 1
-        epsilon: above 0
-        exact: weights also move while no update touches them, as in dense Adam; a step then takes time in proportion to `count`
-        name: for messages and checkpoints
+        count: number of weights
+        beta1: beta1 of Adam, from 0 to below 1
+        beta2: beta2 of Adam, from 0 to below 1
+        epsilon: epsilon of Adam, above 0
+        exact: also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
+        name: name in messages and checkpoints
         """
         self._make(
             SparseAdamConfig(
@@ -1523,21 +1548,22 @@ class SparseAdamKeywords:
 
 @dataclass(repr=False)
 class SampleCacheConfig(Struct):
-    """Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
+    """Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
     ranks.
 
-    folder: level 1: a folder in the node's own storage, which runs and data sets share. Made if its parent is there. Empty: none
-    folder_bytes: limit of the folder: what was used least recently goes first; 0: none
-    memory_bytes: limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available, or
-        what the samples take
-    largest_batch: samples that a rank asks for at once
-    in_flight: batches asked for at once
-    pack_samples: samples that are read from the store together, and are a file of level 1
-    threads: of this rank, which read and decode
+    folder: folder of level 1, in the node's own storage; runs and data sets share it. Weir makes it if its parent exists. Empty: no
+        level 1
+    folder_bytes: limit of the folder, in bytes. What was used least recently is removed first. 0: no limit
+    memory_bytes: limit of level 2 on each node, in bytes. 0: nothing stays in memory; -1: half of what the smallest node has
+        available, or what the samples take if that is less
+    largest_batch: largest number of samples that a rank requests at once
+    in_flight: number of batches that may be in flight at once
+    pack_samples: number of samples in a pack, which is read from the store at once and is one file of level 1
+    threads: number of threads of this rank that read and decode
     on_error: what happens to a sample that cannot be read or decoded
-    retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
-    priority: of messages: below the 0 of plans. May differ between ranks
-    name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'
+    retries: number of further attempts with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
+    priority: priority of messages; the default is below the 0 of plans. May differ between ranks
+    name: name of the data set and of its folder within level 1. 1 to 64 letters, digits, '_', '-' and '.', not beginning with '.'
     """
 
     folder: str = ""
@@ -1580,25 +1606,26 @@ class CacheKeywords:
         priority: int = -1,
         name: str = "samples",
     ) -> None:
-        """Describes where samples are kept. All fields but `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
-        ranks.
+        """Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on
+        all ranks.
 
         Collective. `comm` is a Communicator; the keywords are the fields of SampleCacheConfig. An enumeration's value may be given
         as its name.
 
-        folder: level 1: a folder in the node's own storage, which runs and data sets share. Made if its parent is there. Empty:
-            none
-        folder_bytes: limit of the folder: what was used least recently goes first; 0: none
-        memory_bytes: limit of level 2 on each node; 0: nothing stays in memory; -1: half of what the smallest node has available,
-            or what the samples take
-        largest_batch: samples that a rank asks for at once
-        in_flight: batches asked for at once
-        pack_samples: samples that are read from the store together, and are a file of level 1
-        threads: of this rank, which read and decode
+        folder: folder of level 1, in the node's own storage; runs and data sets share it. Weir makes it if its parent exists.
+            Empty: no level 1
+        folder_bytes: limit of the folder, in bytes. What was used least recently is removed first. 0: no limit
+        memory_bytes: limit of level 2 on each node, in bytes. 0: nothing stays in memory; -1: half of what the smallest node has
+            available, or what the samples take if that is less
+        largest_batch: largest number of samples that a rank requests at once
+        in_flight: number of batches that may be in flight at once
+        pack_samples: number of samples in a pack, which is read from the store at once and is one file of level 1
+        threads: number of threads of this rank that read and decode
         on_error: what happens to a sample that cannot be read or decoded
-        retries: with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
-        priority: of messages: below the 0 of plans. May differ between ranks
-        name: of the data set: its folder within level 1, 1 to 64 letters, digits, '_', '-' and '.', the first no '.'
+        retries: number of further attempts with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
+        priority: priority of messages; the default is below the 0 of plans. May differ between ranks
+        name: name of the data set and of its folder within level 1. 1 to 64 letters, digits, '_', '-' and '.', not beginning with
+            '.'
         """
         self._make(
             comm,
@@ -1616,28 +1643,28 @@ class CacheKeywords:
 
 @dataclass(frozen=True, repr=False)
 class SampleCacheStatistics(Struct):
-    """What a sample cache has done on this rank so far; times in seconds, of all threads together.
+    """What a sample cache has done on this rank so far. Times are in seconds, of all threads together.
 
-    batches: that have ended
-    asked: samples that this rank has asked for; those that neither of the following counts it has read itself
-    from_node: of these: read from memory of this node
-    from_ranks: of these: received from their owners
-    served: samples that this rank has sent to others
-    kept: samples of this rank's part that are in memory now
-    decoded: samples, each time
-    from_folder: samples that level 1 had
-    from_store: samples that were read from the store
-    folder_bytes_read: from level 1
-    store_bytes_read: from the store
-    damaged: samples of level 1 whose checksum was wrong: read from the store anew
-    retried: times that a sample was tried again
-    skipped: samples that this rank has asked for and not got
-    seconds_store: reading from the store
-    seconds_folder: reading and writing level 1
-    seconds_decode: decoding
-    seconds_waited: by the caller, in get(), next() and the operations
-    bytes_sent: by Level of the peer
-    bytes_received: by Level of the peer
+    batches: number of batches that have ended
+    asked: number of samples that this rank has requested. It has read itself those that `from_node` and `from_ranks` do not count
+    from_node: number of requested samples that were read from memory of this node
+    from_ranks: number of requested samples that were received from their owners
+    served: number of samples that this rank has sent to others
+    kept: number of samples of this rank's part that are in memory now
+    decoded: number of decodings of samples
+    from_folder: number of samples that level 1 had
+    from_store: number of samples that were read from the store
+    folder_bytes_read: bytes read from level 1
+    store_bytes_read: bytes read from the store
+    damaged: number of samples of level 1 whose checksum was wrong and which were read from the store again
+    retried: number of times that a sample was tried again
+    skipped: number of samples that this rank has requested and not got
+    seconds_store: time for reading from the store
+    seconds_folder: time for reading and writing level 1
+    seconds_decode: time for decoding
+    seconds_waited: time that the caller spent in get(), next() and the operations
+    bytes_sent: bytes sent, by Level of the peer
+    bytes_received: bytes received, by Level of the peer
     """
 
     batches: int
@@ -1672,13 +1699,13 @@ class SampleCacheStatistics(Struct):
 
 @dataclass(repr=False)
 class SampleLoaderConfig(Struct):
-    """Describes the epochs of a data set. All fields but `progress` must be equal on all ranks.
+    """Describes the epochs of a data set. All fields except `progress` must be equal on all ranks.
 
-    batch: samples of a rank in a step, at most the cache's `largest_batch`
-    seed: of all permutations
-    exchanged_share: with `node`: of a node's samples, those that go to any node, from 0 to 1
-    shuffle: the order of samples
-    progress: whether the first epoch's progress is shown
+    batch: number of samples of a rank in a step, at most the cache's `largest_batch`
+    seed: seed of all permutations
+    exchanged_share: share of a node's samples that go to any node, with `node`, from 0 to 1
+    shuffle: order of samples
+    progress: whether rank 0 shows the progress of the first epoch
     """
 
     batch: int = 32
@@ -1707,16 +1734,16 @@ class LoaderKeywords:
         shuffle: Union[Shuffle, str] = Shuffle.global_,
         progress: Union[ProgressDisplay, str] = ProgressDisplay.automatic,
     ) -> None:
-        """Describes the epochs of a data set. All fields but `progress` must be equal on all ranks.
+        """Describes the epochs of a data set. All fields except `progress` must be equal on all ranks.
 
         Collective. `cache` is a SampleCache; the keywords are the fields of SampleLoaderConfig. An enumeration's value may be given
         as its name.
 
-        batch: samples of a rank in a step, at most the cache's `largest_batch`
-        seed: of all permutations
-        exchanged_share: with `node`: of a node's samples, those that go to any node, from 0 to 1
-        shuffle: the order of samples
-        progress: whether the first epoch's progress is shown
+        batch: number of samples of a rank in a step, at most the cache's `largest_batch`
+        seed: seed of all permutations
+        exchanged_share: share of a node's samples that go to any node, with `node`, from 0 to 1
+        shuffle: order of samples
+        progress: whether rank 0 shows the progress of the first epoch
         """
         self._make(
             cache,
