@@ -13,33 +13,35 @@
 #pragma GCC visibility push(default)
 namespace weir {
 
-/// Priorities of the dense blocks of a model, and which of their operations are in flight. Purely local: it communicates only
-/// through the operations that it is given. Embedding tables need no block: by default their rows go before or after all of them.
+/// Priorities of the dense blocks of a model, and which of their operations are in flight. Purely local: communicates only through
+/// the operations that it is given. Embedding tables need no block, because by default their rows go before or after all blocks.
 class StepSchedule {
  public:
-  /// Names in the order of the forward pass, all different. Throws Error(WEIR_ERR_ARGUMENT) otherwise.
+  /// Takes the names of the blocks in the order of the forward pass, all different. Throws Error(WEIR_ERR_ARGUMENT) otherwise.
   explicit StepSchedule(std::vector<std::string> blocks_in_forward_order);
 
-  /// Names in the order of the forward pass.
+  /// Returns the names in the order of the forward pass.
   [[nodiscard]] std::vector<std::string_view> blocks() const;
-  /// The priority for everything in this block: the first block's is the number of blocks, the last one's is 1. Throws
-  /// Error(WEIR_ERR_ARGUMENT) listing the known names, as do all functions below.
+  /// Returns the priority for everything in this block. The first block's is the number of blocks; the last one's is 1. For an
+  /// unknown block throws Error(WEIR_ERR_ARGUMENT), listing the known names, as do all functions below.
   [[nodiscard]] int priority(std::string_view block) const;
-  /// Notes an operation of this block. A block may have any number of them, one for each of its tensors, say.
+  /// Notes an operation of this block. A block may have any number of them, for example one for each of its tensors.
   void started(std::string_view block, Operation operation);
-  /// Makes progress on everything in flight; true once nothing of this block is. Throws the error of an operation that ended with
-  /// one.
+  /// Makes progress on everything in flight. Returns true once nothing of this block is in flight. Throws the error of an operation
+  /// that ended with one.
   bool test(std::string_view block);
   /// Waits until nothing of this block is in flight.
   void wait(std::string_view block);
+  /// Waits until nothing of any block is in flight.
   void wait_all();
 
+  /// A block with operations in flight.
   struct Pending {
     std::string_view block;
     int priority;
-    int operations;  ///< in flight
+    int operations;  ///< number of operations in flight
   };
-  /// Blocks with operations in flight, as of the last test or wait, in forward order.
+  /// Returns the blocks with operations in flight, as of the last test or wait, in forward order.
   [[nodiscard]] std::vector<Pending> pending() const;
 
  private:
