@@ -1,6 +1,6 @@
-/* weir/datacache.h: the C interface of the sample cache: training samples that are read and decoded once, and live in the memory of
- * the nodes. C11. Errors, struct_size, collective calls and thread-safety are as in weir/weir.h; what happens in which call, as in
- * weir/datacache.hpp.
+/* weir/datacache.h: the C interface of the sample cache. It reads and decodes training samples once, and keeps them in the memory
+ * of the nodes. C11. Errors, struct_size, collective calls and thread-safety are as in weir/weir.h. weir/datacache.hpp says what
+ * happens in which call.
  *
  *   weir_source_create_idx("train-images-idx3-ubyte", "train-labels-idx1-ubyte", &source);
  *   weir_cache_create(comm, &config, source, &cache);
@@ -19,138 +19,141 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 typedef struct weir_source weir_source; /**< a data set on a slow store */
-typedef struct weir_cache weir_cache;   /**< its samples, kept by the ranks of the nodes */
-typedef struct weir_loader weir_loader; /**< epochs over them */
+typedef struct weir_cache weir_cache;   /**< the samples of a source, kept by the ranks of the nodes */
+typedef struct weir_loader weir_loader; /**< epochs over the samples of a cache */
 
-/* Sources. A rank makes its own, of the same data as the others; making one is not collective. They belong to no communicator:
- * their errors are told by weir_last_error(NULL), and any thread may use them at any time. */
+/* Sources. Each rank makes its own, of the same data as the others; making one is not collective. They belong to no communicator:
+ * weir_last_error(NULL) has the texts of their errors, and any thread may use them at any time. */
 
-/** As record_source, idx_source, npy_source, hdf5_source and jpeg_source of weir/datacache.hpp. `labels` may be NULL: none.
- *  *source is owned by the caller; see weir_source_destroy. On error *source is NULL. */
+/** Make sources as record_source, idx_source, npy_source, hdf5_source and jpeg_source of weir/datacache.hpp do. `labels` may be
+ *  NULL: no labels. The caller owns *source, and destroys it with weir_source_destroy. On error *source is NULL. */
 weir_status weir_source_create_records(const char* path, int64_t record_bytes, int64_t header_bytes, weir_source** source);
 weir_status weir_source_create_idx(const char* path, const char* labels, weir_source** source);
 weir_status weir_source_create_npy(const char* path, const char* labels, weir_source** source);
 weir_status weir_source_create_hdf5(const char* path, const char* dataset, const char* labels, weir_source** source);
 weir_status weir_source_create_jpeg(const char* folder, int height, int width, weir_source** source);
 
-/** One call of a function of weir_source_functions; valid during it. */
+/** One call of a function of weir_source_functions; valid during the call. */
 typedef struct weir_source_call weir_source_call;
 
-/** A format of the caller's own. Start from WEIR_SOURCE_FUNCTIONS_INIT. `read` and `decode` are called by threads of the library,
- *  each by as many at once as weir_sample_cache_config::threads says, so they must be thread-safe. They must not call Weir, except
- *  weir_source_append and weir_source_fail, and must not throw. They return WEIR_OK, or what is wrong, WEIR_ERR_FILE for instance,
- *  after weir_source_fail. */
+/** A format of the caller's own. Start from WEIR_SOURCE_FUNCTIONS_INIT. Threads of the library call `read` and `decode`, each
+ *  from as many threads at once as weir_sample_cache_config::threads says, so both must be thread-safe. They must not call Weir,
+ *  except weir_source_append and weir_source_fail, and must not throw. They return WEIR_OK. If something is wrong they call
+ *  weir_source_fail, and return a status such as WEIR_ERR_FILE. */
 typedef struct weir_source_functions {
   size_t struct_size;
-  int64_t size;         /**< samples of the data set */
-  int64_t value_bytes;  /**< of a decoded sample, at most */
-  const char* identity; /**< a line that is another one when the data are others; see SampleSource::identity. Copied */
+  int64_t size;         /**< number of samples of the data set */
+  int64_t value_bytes;  /**< bytes of a decoded sample, at most */
+  const char* identity; /**< line that changes when the data change; see SampleSource::identity. Copied */
   int32_t variable;     /**< 1: decoded samples may be shorter than value_bytes */
   int32_t reserved;
-  /** Reads samples [first, first + count) from the store, as they are there: appends their bytes, one after the other, by
-   *  weir_source_append, and writes how many each has to sizes, `count` long. */
+  /** Reads samples [first, first + count) from the store, as they are there. Appends their bytes, one sample after the other, by
+   *  weir_source_append, and writes the number of bytes of each to sizes, which is `count` long. */
   weir_status (*read)(void* user, int64_t first, int64_t count, int64_t* sizes, weir_source_call* call);
-  /** Decodes the `encoded_bytes` of a sample into `value`. *value_bytes is how many that has room for, and becomes how many the
-   *  decoded sample has. NULL: samples are copied. */
+  /** Decodes a sample of `encoded_bytes` bytes into `value`. *value_bytes is the number of bytes that `value` has room for, and
+   *  becomes the number of bytes of the decoded sample. NULL: samples are copied. */
   weir_status (*decode)(void* user, int64_t sample, const void* encoded, int64_t encoded_bytes, void* value, int64_t* value_bytes,
                         weir_source_call* call);
-  /** Once: by weir_source_close, or when nothing uses the source any more, in the thread that destroys the last that did. NULL:
-   *  nothing is called. */
+  /** Called once: by weir_source_close, or when nothing uses the source any more, in the thread that destroys the last user.
+   *  NULL: nothing is called. */
   void (*release)(void* user);
 } weir_source_functions;
 #define WEIR_SOURCE_FUNCTIONS_INIT \
   { sizeof(weir_source_functions), 0, 0, "", 0, 0, NULL, NULL, NULL }
 
-/** A source whose samples `functions` read and decode; each gets `user`. On error nothing is released. */
+/** Makes a source whose samples `functions` read and decode; each gets `user`. On error nothing is released. */
 weir_status weir_source_create(const weir_source_functions* functions, void* user, weir_source** source);
-/** Within `read`: *room becomes the address of `bytes` more bytes, behind those appended before, whose addresses change. */
+/** For use within `read`. *room becomes the address of `bytes` more bytes, behind those appended before, whose addresses change. */
 weir_status weir_source_append(weir_source_call* call, int64_t bytes, void** room);
-/** Within `read` and `decode`: what is wrong, as a text, which the error of the batch repeats. */
+/** For use within `read` and `decode`. Says, as text, what is wrong; the error of the batch repeats it. */
 weir_status weir_source_fail(weir_source_call* call, const char* text);
 
-/** A cache that was made of it goes on using it. NULL is fine. */
+/** Destroys the caller's handle. A cache that was made of the source goes on using it. NULL is fine. */
 weir_status weir_source_destroy(weir_source* source);
-/** Of a source of the caller's functions: waits until none is under way, releases it, and from then on calls none. Samples that
- * would have to be read or decoded end in WEIR_ERR_STATE. For programs that lose these functions, as an interpreter does that ends.
- */
+/** Closes a source of the caller's functions: waits until none of them is under way, releases the source, and from then on calls
+ *  none. Samples that would have to be read or decoded end in WEIR_ERR_STATE. Meant for programs that lose these functions, such
+ *  as an interpreter that ends. */
 weir_status weir_source_close(weir_source* source);
 weir_status weir_source_size(const weir_source* source, int64_t* samples);
 weir_status weir_source_value_bytes(const weir_source* source, int64_t* bytes);
-/** SampleSource::identity of the source. Valid until this thread's next call; NULL for an invalid source. */
+/** Returns SampleSource::identity of the source. Valid until this thread's next call; NULL for an invalid source. */
 const char* weir_source_identity(const weir_source* source);
-/** How the numbers of a value lie, as SampleSource::layout. Valid until this thread's next call; NULL for an invalid source. */
+/** Returns how the numbers of a value are laid out, as SampleSource::layout. Valid until this thread's next call; NULL for an
+ *  invalid source. */
 const char* weir_source_layout(const weir_source* source);
-/** Reads and decodes one sample here and now, without a cache. `value` has room for weir_source_value_bytes; *bytes becomes how
- * many the sample has. */
+/** Reads and decodes one sample here and now, without a cache. `value` has room for weir_source_value_bytes. *bytes becomes the
+ *  number of bytes of the sample. */
 weir_status weir_source_get(weir_source* source, int64_t sample, void* value, int64_t* bytes);
 
-/** Collective. *cache is owned by the caller; see weir_cache_destroy. On error *cache is NULL. */
+/** Collective. Makes a cache, which the caller owns and destroys with weir_cache_destroy. On error *cache is NULL. */
 weir_status weir_cache_create(weir_comm* comm, const weir_sample_cache_config* config, weir_source* source, weir_cache** cache);
-/** Not collective. Finishes what is in flight. Loaders that were made of it go on. NULL is fine. */
+/** Not collective. Finishes what is in flight. Loaders that were made of the cache go on. NULL is fine. */
 weir_status weir_cache_destroy(weir_cache* cache);
 
-/** Collective, blocking. Each rank asks for `count` samples of its own, perhaps none. Value i goes to the bytes from i x
- *  weir_cache_value_bytes on of `values`, its number of bytes to sizes[i], -1 for one that was skipped, whose value is all zeros.
- *  `sizes` may be NULL. */
+/** Collective, blocking. Each rank asks for `count` samples of its own, possibly none. Value i goes to the bytes from i x
+ *  weir_cache_value_bytes on of `values`, and its number of bytes to sizes[i]. A skipped sample has size -1 and a value of
+ *  zeros. `sizes` may be NULL. */
 weir_status weir_cache_get(weir_cache* cache, const int64_t* samples, int64_t count, void* values, int64_t* sizes);
 /** Collective, nonblocking. `samples` must last only until the call returns; `values` and `sizes` until the batch has finished.
- *  *batch becomes its number, from 0. weir_sample_cache_config::in_flight may be in flight at once; one more waits for the first of
- *  them, and returns its error where it has ended with one. */
+ *  *batch becomes the number of the batch, from 0. As many as weir_sample_cache_config::in_flight batches may be in flight. One
+ *  more start waits for the first of them, and returns its error if it has ended with one. */
 weir_status weir_cache_start(weir_cache* cache, const int64_t* samples, int64_t count, void* values, int64_t* sizes,
                              int64_t* batch);
-/** Collective, in place of weir_cache_start or weir_cache_get where this rank has nothing right to give to them, as bindings of
- *  other languages find out: the batch ends with WEIR_ERR_ARGUMENT on all ranks, and a text that names the rank and says `why`.
- *  *batch as in weir_cache_start. */
+/** Collective: takes the place of weir_cache_start or weir_cache_get on a rank that has no valid arguments for them. Bindings of
+ *  other languages call it if their checks fail. The batch ends with WEIR_ERR_ARGUMENT on all ranks; its text names the rank and
+ *  says `why`. *batch is as in weir_cache_start. */
 weir_status weir_cache_refuse(weir_cache* cache, const char* why, int64_t* batch);
-/** Makes progress on everything in flight; *done becomes 1 once the batch has finished. Its error is returned once. A
- *  batch that was waited for before is finished. */
+/** Makes progress on everything in flight. *done becomes 1 once the batch has finished. Its error is returned once. A batch that
+ *  was waited for before is finished. */
 weir_status weir_cache_test(weir_cache* cache, int64_t batch, int* done);
 weir_status weir_cache_wait(weir_cache* cache, int64_t batch);
-/** As weir_plan_wait_for. */
+/** Waits as weir_plan_wait_for does. */
 weir_status weir_cache_wait_for(weir_cache* cache, int64_t batch, double seconds, int* done);
 
 weir_status weir_cache_size(const weir_cache* cache, int64_t* samples);
 weir_status weir_cache_value_bytes(const weir_cache* cache, int64_t* bytes);
-/** *rank becomes whose sample this is. */
+/** *rank becomes the rank that owns the sample. */
 weir_status weir_cache_owner(const weir_cache* cache, int64_t sample, int* rank);
 weir_status weir_cache_get_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics);
-/** What is in force. Texts are valid as long as the cache. */
+/** Gives the configuration in force. Texts are valid as long as the cache. */
 weir_status weir_cache_get_config(const weir_cache* cache, weir_sample_cache_config* config);
-/** Returns, as text, how much of the data set fits where. Valid until the next call for this cache; NULL for a NULL cache. */
+/** Returns, as text, how much of the data set fits into which level. Valid until the next call for this cache; NULL for a NULL
+ *  cache. */
 const char* weir_cache_explanation(const weir_cache* cache);
 weir_status weir_cache_memory_bytes(const weir_cache* cache, int64_t* bytes);
 
-/** What a rank works on in one step: the loader's memory, valid until its next weir_loader_next. Set struct_size before the call.
- */
+/** The samples that a rank works on in one step. They are in the loader's memory, valid until its next weir_loader_next. Set
+ *  struct_size before the call. */
 typedef struct weir_sample_batch {
   size_t struct_size;
   int64_t epoch;          /**< from 0 */
   int64_t step;           /**< from 0 */
-  int64_t count;          /**< samples; fewer than the loader's batch at the end of an epoch, perhaps none */
-  int64_t value_bytes;    /**< from one value to the next */
-  const int64_t* samples; /**< their numbers */
+  int64_t count;          /**< number of samples; fewer than the loader's batch at the end of an epoch, possibly none */
+  int64_t value_bytes;    /**< bytes from one value to the next */
+  const int64_t* samples; /**< numbers of the samples */
   const void* values;     /**< count x value_bytes */
-  const int64_t* sizes;   /**< bytes of each; -1: skipped */
+  const int64_t* sizes;   /**< bytes of each value; -1: skipped */
 } weir_sample_batch;
 
-/** Collective. *loader is owned by the caller; see weir_loader_destroy. On error *loader is NULL. */
+/** Collective. Makes a loader, which the caller owns and destroys with weir_loader_destroy. On error *loader is NULL. */
 weir_status weir_loader_create(weir_cache* cache, const weir_sample_loader_config* config, weir_loader** loader);
 /** Not collective. NULL is fine. */
 weir_status weir_loader_destroy(weir_loader* loader);
-/** Collective, blocking until the batch is there: *there becomes 1. At the end of an epoch it becomes 0, on all ranks alike, and
- * the batch is empty; the next call begins the next one. */
+/** Collective, blocking until the batch is there. *there becomes 1. At the end of an epoch it becomes 0, on all ranks, and the
+ *  batch is empty; the next call begins the next epoch. */
 weir_status weir_loader_next(weir_loader* loader, weir_sample_batch* batch, int* there);
-/** The epoch and the step of the next batch, from 0; at the end of an epoch that one, and as many steps as it has. How many these
- *  are. */
+/** Give the epoch of the next batch, its step, and the number of steps of that epoch; epochs and steps count from 0. At the end
+ *  of an epoch, they give the epoch that ends, and as step the number of its steps. */
 weir_status weir_loader_epoch(const weir_loader* loader, int64_t* epoch);
 weir_status weir_loader_step(const weir_loader* loader, int64_t* step);
 weir_status weir_loader_steps(const weir_loader* loader, int64_t* steps);
-/** Where the run is, after the batches that weir_loader_next has given, as a line of text, for weir_checkpoint_set_text. Valid
- * until the next call for this loader; NULL for a NULL loader. */
+/** Returns, as a line of text for weir_checkpoint_set_text, where the run is after the batches that weir_loader_next has given.
+ *  Valid until the next call for this loader; NULL for a NULL loader. */
 const char* weir_loader_position(const weir_loader* loader);
-/** Collective, blocking. Goes on from a position; from the end of an epoch with the next one, which weir_loader_epoch then says. */
+/** Collective, blocking. Goes on from a position. From the end of an epoch it goes on with the next one, which weir_loader_epoch
+ *  then says. */
 weir_status weir_loader_seek(weir_loader* loader, const char* position);
-/** What is in force. */
+/** Gives the configuration in force. */
 weir_status weir_loader_get_config(const weir_loader* loader, weir_sample_loader_config* config);
 
 #pragma GCC visibility pop

@@ -1,5 +1,5 @@
-/* weir/mpi.h: communicators from MPI. The only public header that includes mpi.h. C, and C++: from C++20 on
- * with the classes of weir/weir.hpp, before that as in C. */
+/* weir/mpi.h: communicators from MPI. The only public header that includes mpi.h. For C and C++; from C++20 on it has the classes
+ * of weir/weir.hpp, before that what C has. */
 #ifndef WEIR_MPI_H
 #define WEIR_MPI_H
 
@@ -21,11 +21,12 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/** Collective over `mpi_comm`, which is duplicated: the caller may free its own at any time.
- *  MPI must be initialised. `*comm` is owned by the caller; see weir_comm_destroy, which is collective, too.
- *  @return WEIR_ERR_ARGUMENT for MPI_COMM_NULL, before MPI_Init or after MPI_Finalize, WEIR_ERR_SETTING for a WEIR_* variable whose
- *  value makes no sense, WEIR_ERR_UNSUPPORTED in a program that runs on another MPI than Weir was built for, or that another MPI's
- *  launcher has started as one of several: each process would work alone. */
+/** Collective over `mpi_comm`. Makes a communicator from it; MPI must be initialised. Duplicates `mpi_comm`, so that the caller
+ *  may free its own at any time. The caller owns `*comm`, and destroys it with weir_comm_destroy, which is collective, too.
+ *
+ *  Returns WEIR_ERR_ARGUMENT for MPI_COMM_NULL, before MPI_Init or after MPI_Finalize, and WEIR_ERR_SETTING for a WEIR_*
+ *  variable whose value makes no sense. Returns WEIR_ERR_UNSUPPORTED in a program that runs on another MPI than Weir was built
+ *  for, or that another MPI's launcher has started as one of several, where each process would work alone. */
 weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 
 #ifdef __cplusplus
@@ -34,14 +35,15 @@ weir_status weir_comm_create_mpi(MPI_Comm mpi_comm, weir_comm** comm);
 
 #if defined(__cplusplus) && __cplusplus >= 202002L
 namespace weir::detail {
-/// MPI_Get_library_version of the library that the program runs on, whatever its family.
+/// Returns MPI_Get_library_version of the library that the program runs on, of any family.
 std::string mpi_library_version();
-/// Throws Error(WEIR_ERR_UNSUPPORTED), naming both, where the program runs on a library of another family than Weir was built for.
-/// May be called at any time, and must be before any MPI handle is touched.
+/// Throws Error(WEIR_ERR_UNSUPPORTED), naming both, if the program runs on a library of another family than Weir was built for. May
+/// be called at any time, and must be called before any MPI handle is touched.
 void check_mpi_library();
-/// False while MPI still waits for ranks that did not come for a communicator in time. Open MPI crashes in MPI_Finalize then.
+/// Returns false while MPI still waits for ranks that did not come for a communicator in time. Open MPI then crashes in
+/// MPI_Finalize.
 bool all_copies_made();
-/// `refusal`: why this rank cannot have one after all; then no rank gets one.
+/// Collective. Makes the state of a communicator. `refusal` says why this rank cannot have one after all; then no rank gets one.
 std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm, const char* refusal = nullptr);
 template <>
 struct CommunicatorFrom<MPI_Comm> {

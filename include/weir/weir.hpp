@@ -308,10 +308,10 @@ class AllreducePlan {
   /// Writes what lives from one iteration to the next (residual, thresholds, boundaries, iteration count) into `state`, host memory
   /// of exactly state_bytes() bytes. Each rank saves its own state. All ranks must be at the same iteration.
   void save_state(std::span<std::byte> state) const;
-  /// Goes on where the plan was that saved `state`. That plan had the same count, type, algorithm, compressor with its parameters,
-  /// and error_feedback, on the same rank and with the same number of ranks. Other fields may differ; those of this plan are in
-  /// force. Throws Error(WEIR_ERR_ARGUMENT), naming the field, if the state is damaged or does not fit; the plan is then as it was.
-  /// Sends nothing: the caller sees to it that all ranks restore the same iteration, or none.
+  /// Continues where the plan that saved `state` left off. That plan had the same count, type, algorithm, compressor with its
+  /// parameters, and error_feedback, on the same rank and with the same number of ranks. Other fields may differ; those of this
+  /// plan are in force. Throws Error(WEIR_ERR_ARGUMENT), naming the field, if the state is damaged or does not fit; the plan is
+  /// then as it was. Sends nothing: the caller sees to it that all ranks restore the same iteration, or none.
   void restore_state(std::span<const std::byte> state);
   /// Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same run.
   /// If only some ranks reset their plans, the ranks disagree about that run, which may end in a transport error.
