@@ -7,8 +7,8 @@
     plan = weir.AllreducePlan(comm, count=gradient.size, density=0.01)    # made once per tensor
     plan.run(gradient)                                                    # in place: the averaged sparse update
 
-Calls are collective where they say so: every rank makes them. Errors are weir.Error with a subclass for each status; bad input of
-one rank is an error on every rank. The library is found through WEIR_LIBRARY, in the package's own folder, or by the loader.
+Calls are collective if they say so: every rank makes them. Errors are weir.Error, with a subclass for each status. Bad input of one
+rank is an error on every rank. Weir finds its library through WEIR_LIBRARY, in the package's own folder, or by the loader.
 """
 from . import _types
 from ._abi import VERSION

@@ -18,7 +18,7 @@ IMPORT = "import time; begin = time.perf_counter(); import weir; print(time.perf
 
 
 def columns(rows: Sequence[Tuple[str, ...]]) -> str:
-    """Rows of texts, each column but the last as wide as its longest."""
+    """Returns rows of texts as columns, each but the last as wide as its longest text."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(f"{text:<{width}}" for text, width in zip(row, widths)).rstrip() for row in rows)
 
@@ -28,7 +28,7 @@ def carries(algorithm: weir.AlgorithmInfo) -> str:
 
 
 def info() -> None:
-    """On every rank collective; rank 0 prints."""
+    """Prints what is in use, on rank 0. Collective."""
     versions = weir.versions()
     with weir.Communicator() as comm:
         if comm.rank != 0:
@@ -55,7 +55,7 @@ def info() -> None:
 
 
 def seconds_of_import(repeats: int) -> float:
-    """The shortest time that `import weir` takes in a new process: what else runs on the machine only adds to it."""
+    """Returns the shortest time that `import weir` takes in a new process, since what else runs on the machine only adds to it."""
     return min(
         float(subprocess.run([sys.executable, "-c", IMPORT], check=True, capture_output=True, text=True).stdout)
         for _ in range(repeats)

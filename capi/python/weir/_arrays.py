@@ -14,7 +14,7 @@ NUMPY_NAMES = {np.dtype(name): name for name in ("float32", "float64", "float16"
 
 
 class Memory(NamedTuple):
-    """What is known of an array."""
+    """What is known of the memory of an array."""
 
     pointer: int
     elements: int
@@ -23,16 +23,16 @@ class Memory(NamedTuple):
     contiguous: bool  # in the order of C
     writable: bool
     cuda: bool  # in GPU memory
-    stream: Optional[int]  # the cudaStream_t with work on it that comes before; None: not said
+    stream: Optional[int]  # the cudaStream_t with work on it that comes before; None: unknown
     owner: Any  # what keeps the memory alive
 
 
-# What the library is told where an array will not do: the other ranks are in the call already, and all refuse it.
+# What the library gets if an array is refused: the other ranks are in the call already, and all refuse it.
 NOWHERE = Memory(0, 1, (), "", True, True, False, None, None)
 
 
 def memory_of(array: Any) -> Memory:
-    """Throws TypeError for what is no array, and ValueError for one whose elements have no address."""
+    """Returns the memory of an array. Throws TypeError if it is no array, and ValueError if its elements have no address."""
     if isinstance(array, np.ndarray):
         return of_numpy(array, array)
     torch = sys.modules.get("torch")
@@ -53,7 +53,7 @@ BYTES = {"bfloat16": 2}  # of elements of types that NumPy does not know
 
 
 def item_bytes(memory: Memory) -> int:
-    """Of one element. Throws ValueError for what is no number."""
+    """Returns the bytes of one element. Throws ValueError for what is no number."""
     if memory.dtype in BYTES:
         return BYTES[memory.dtype]
     try:
@@ -91,7 +91,7 @@ def of_torch(torch: Any, tensor: Any) -> Memory:
 
 
 def is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], item: int) -> bool:
-    """Whether elements of so many bytes follow each other in the order of C."""
+    """Returns whether elements of so many bytes follow each other in the order of C."""
     if strides is None or 0 in shape:
         return True
     expected = item
@@ -185,7 +185,7 @@ def of_dlpack(array: Any) -> Memory:
 
 
 def contiguous_copy(memory: Memory) -> str:
-    """What makes one, in the array's own library."""
+    """Returns the call that makes a contiguous copy, in the array's own library."""
     if hasattr(memory.owner, "contiguous"):
         return "tensor.contiguous()"
     return "cupy.ascontiguousarray(a)" if memory.cuda else "numpy.ascontiguousarray(a)"
@@ -194,8 +194,8 @@ def contiguous_copy(memory: Memory) -> str:
 def problem_of(
     memory: Memory, dtypes: Optional[Tuple[str, ...]], cuda: Optional[bool], writable: bool, taker: str = "plan"
 ) -> Optional[str]:
-    """What is wrong with an array that should have one of these types, be in GPU memory or not (None: either), and take
-    values. `taker` is what it is for. Where there are no elements, nothing is wrong with them."""
+    """Returns what is wrong with an array that should have one of these types, be in GPU memory or not (None: either), and take
+    values. `taker` is what it is for. An array without elements has nothing wrong."""
     if not memory.elements:
         return None
     if dtypes is not None and memory.dtype not in dtypes:

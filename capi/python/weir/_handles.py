@@ -26,8 +26,8 @@ BROKEN = (Status.STATE, Status.TIMEOUT, Status.TRANSPORT, Status.MEMORY, Status.
 
 
 def because(refusal: Exception, error: BaseException) -> Exception:
-    """What this rank throws for what it has refused itself, where the call has ended with `error`: its cause, unless that only says
-    to look here, or repeats it."""
+    """Returns the error that this rank throws for what it has refused itself, if the call has ended with `error`. That becomes its
+    cause, unless it only says to look here, or repeats it."""
     reason = str(refusal).partition("': ")[2][:200]  # behind the name of what has refused it
     repeats = "that rank's own error" in str(error) or reason in str(error)
     refusal.__cause__ = None if repeats else error
@@ -36,7 +36,7 @@ def because(refusal: Exception, error: BaseException) -> Exception:
 
 
 class Process:
-    """What there is one of."""
+    """State of the process, of which there is one."""
 
     communicators: List[CommHandle] = []  # that are open, in the order of making
     kept: List[Any] = []  # until the process ends
@@ -47,12 +47,13 @@ class Process:
 
     @classmethod
     def usable(cls) -> bool:
-        """Whether objects of the library may still be destroyed: not at the end of the process, and not in a fork of it."""
+        """Returns whether objects of the library may still be destroyed: not at the end of the process, and not in a fork of it."""
         return not cls.ended and cls.number in (None, os.getpid())
 
     @classmethod
     def refuse_forks(cls) -> None:
-        """A fork has its parent's connections: what it sends, the other ranks take for its parent's."""
+        """Throws StateError in a fork. It has its parent's connections, so the other ranks would take what it sends for its
+        parent's."""
         if cls.number is None:
             cls.number = os.getpid()
         if cls.number != os.getpid():
@@ -81,7 +82,7 @@ class CommHandle:
         return self.pointer
 
     def enter(self) -> None:
-        """Takes the lock. What could not be destroyed before is, now."""
+        """Takes the lock. Destroys what could not be destroyed before."""
         Process.refuse_forks()
         if not self.lock.acquire(False):
             if self.user == threading.get_ident():
@@ -97,7 +98,7 @@ class CommHandle:
             self.living -= 1
 
     def call(self, function: Callable[..., int], *arguments: Any) -> None:
-        """Calls the library, and throws what that ends with."""
+        """Calls the library, and throws the error that the call ends with."""
         self.enter()
         try:
             status = function(*arguments)
@@ -129,7 +130,7 @@ class CommHandle:
         self.forget()
 
     def give_up(self) -> None:
-        """Closes it without the other ranks: they may know nothing of the exception that ends it here."""
+        """Closes the communicator without the other ranks, which may know nothing of the exception that ends it here."""
         for child in self.open_children():
             child._give_up()
         self.forget()
@@ -168,8 +169,8 @@ class Handle:
             self.comm.living -= 1
 
     def close(self, what: str) -> None:
-        """Finishes what is in flight, then destroys the object, even while others refer to it. Where arrays in its memory exist,
-        it is destroyed with the last of them."""
+        """Finishes what is in flight, then destroys the object, even while others refer to it. If arrays in its memory exist, it is
+        destroyed with the last of them."""
         if not Process.usable():
             return
         if self.lent:
@@ -186,8 +187,8 @@ class Handle:
             run.finish(StateError(f"the {what} was closed before this call was waited for"))
 
     def give_up(self, what: str) -> None:
-        """Of calls in flight the other ranks may never hear, so destruction might wait for long: they stay until the process
-        ends."""
+        """Leaves calls in flight as they are until the process ends. The other ranks may never hear of them, so destruction might
+        wait for long."""
         in_flight = self.in_flight()
         for run in in_flight:
             run.finish(StateError("an exception has ended the block of this call"))
@@ -219,8 +220,8 @@ class Handle:
 
 
 class Run:
-    """A call in flight, and later what it has ended with. Keeps the caller's arrays alive. It is made before the call, since
-    Ctrl-C may come as the call returns; where it comes before the call, the wait makes the call."""
+    """A call in flight, and later its outcome. Keeps the caller's arrays alive. It is made before the call, since Ctrl-C may come
+    as the call returns; if it comes before the call, the wait makes the call."""
 
     def __init__(
         self,
@@ -252,7 +253,7 @@ class Run:
             self.finish(error_of(self.status[0], self.comm.pointer))
 
     def advance(self, seconds: float) -> bool:
-        """Makes progress until the call has finished, for at most so long. The caller has the communicator's lock."""
+        """Makes progress until the call has finished, for at most `seconds`. The caller has the communicator's lock."""
         self.begin()
         if self.done:
             return True
@@ -276,7 +277,7 @@ class Run:
         Process.abandoned.discard(self)
 
     def settled(self, seconds: float) -> bool:
-        """advance(), and then throws what the call has ended with."""
+        """Advances the call, and then throws its error. Returns whether it has finished."""
         if not self.done:
             self.comm.enter()
             try:
@@ -289,7 +290,7 @@ class Run:
         return True
 
     def wait(self) -> None:
-        """In slices, between which Python looks for signals."""
+        """Waits in slices, between which Python looks for signals."""
         if not self.done:
             self.comm.enter()
             try:
@@ -306,7 +307,7 @@ class Run:
 
 
 class Lent:
-    """Memory of a plan, which lives as long as this. NumPy and CuPy see an array in it."""
+    """Memory of a plan, which the plan keeps as long as this object lives. NumPy and CuPy see an array in it."""
 
     def __init__(self, owner: Handle, pointer: int, count: int, dtype: str, cuda: bool) -> None:
         self.owner = owner
@@ -320,7 +321,8 @@ class Lent:
 
 
 def lend(owner: Handle, pointer: Optional[int], count: int, dtype: str, cuda: bool) -> Any:
-    """Memory of a plan as an array of `count` elements: of NumPy, read-only, or an object with __cuda_array_interface__."""
+    """Returns memory of a plan as an array of `count` elements: a read-only array of NumPy, or an object with
+    __cuda_array_interface__."""
     if cuda:
         return Lent(owner, pointer or 0, count, dtype, True)
     if not count:
@@ -332,8 +334,8 @@ def lend(owner: Handle, pointer: Optional[int], count: int, dtype: str, cuda: bo
 
 @atexit.register
 def end() -> None:
-    """Where an exception that nobody has caught ends the process, other ranks may wait for this one: the launcher ends them, as
-    long as MPI is not finalised here."""
+    """Ends the process's use of the library. If an exception that nobody has caught ends the process, other ranks may wait for this
+    one: the launcher ends them, as long as MPI is not finalised here."""
     if not Process.usable():
         return
     abandoned = bool(Process.abandoned) or getattr(sys, "last_value", None) is not None

@@ -17,29 +17,29 @@ LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH"}
 
 
 class LibraryError(ImportError):
-    """No libweir was found that fits; the text names everything that was tried, and why it would not do."""
+    """No libweir was found that fits. The text names everything that was tried, and why it was refused."""
 
 
 def family_of(vendor: str) -> str:
-    """The family of an MPI library, by the name that it gives itself: those that share MPICH's ABI are one."""
+    """Returns the family of an MPI library, by the name that it gives itself. Libraries that share MPICH's ABI are one family."""
     if vendor.startswith("Open MPI"):
         return "Open MPI"
     return "MPICH" if any(name in vendor for name in ("MPICH", "Intel", "MVAPICH", "CRAY")) else ""
 
 
 def mpi4py_family() -> str:
-    """The family of the MPI that a loaded mpi4py uses; empty where none is loaded, or its family is unknown."""
+    """Returns the family of the MPI that a loaded mpi4py uses; empty if mpi4py is not loaded, or its family is unknown."""
     mpi4py = sys.modules.get("mpi4py.MPI")
     return family_of(mpi4py.Get_library_version()) if mpi4py is not None else ""
 
 
 def launcher() -> Tuple[str, str]:
-    """The family of the MPI whose launcher has started this process, and of how many; empty where none has."""
+    """Returns the family of the MPI whose launcher has started this process, and the number of processes; empty without one."""
     return next(((family, os.environ[variable]) for variable, family in LAUNCHERS.items() if variable in os.environ), ("", ""))
 
 
 def candidates() -> Iterator[Tuple[str, str]]:
-    """What to load, and where that comes from."""
+    """Yields what to load, and where that comes from."""
     chosen = os.environ.get("WEIR_LIBRARY")
     if chosen:
         yield chosen, "WEIR_LIBRARY"
@@ -54,7 +54,7 @@ def candidates() -> Iterator[Tuple[str, str]]:
 
 
 def declared(path: str) -> Any:
-    """The library with the types of its functions. Throws OSError where it cannot be loaded or is not the right one."""
+    """Returns the library with the types of its functions. Throws OSError if it cannot be loaded or is not the right one."""
     library = ctypes.CDLL(path)
     missing = [name for name in _abi.FUNCTIONS if not hasattr(library, name)]
     if "weir_version" in missing:
@@ -76,7 +76,7 @@ def declared(path: str) -> Any:
 
 
 def family_problem(library: Any) -> Optional[str]:
-    """Why this library cannot work with the MPI that mpi4py has loaded, if it cannot."""
+    """Returns why this library cannot work with the MPI that mpi4py has loaded, if it cannot."""
     mpi4py = sys.modules.get("mpi4py.MPI")
     if mpi4py is None:
         return None
@@ -90,7 +90,7 @@ def family_problem(library: Any) -> Optional[str]:
 
 
 def load() -> Tuple[Any, str]:
-    """The library and its path."""
+    """Returns the library and its path."""
     tried: List[str] = []
     for path, origin in candidates():
         if os.path.isabs(path) and origin != "WEIR_LIBRARY" and not os.path.exists(path):

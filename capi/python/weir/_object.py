@@ -1,4 +1,5 @@
-"""What plans, tables, checkpoints, fused allreduces, operators and optimizers have in common: made from a configuration, refuse arrays on all ranks alike, close."""
+"""Base of plans, tables, checkpoints, fused allreduces, operators and optimizers: made from a configuration, refuse arrays on all
+ranks, close."""
 from __future__ import annotations
 
 import ctypes
@@ -28,13 +29,13 @@ CREATE = {
 
 
 def as_bytes(reason: str) -> bytes:
-    """For the library, which takes texts that end in a null character."""
+    """Returns the text as bytes for the library, whose texts end with a null character."""
     return reason.replace("\0", " ").encode(errors="replace")
 
 
 def refuse_making(comm: CommHandle, kind: str, problem: Exception, reason: Optional[str] = None) -> NoReturn:
-    """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they hear `reason`, or what
-    the problem says."""
+    """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they get `reason`, or the text
+    of the problem."""
     try:
         comm.call(lib.weir_comm_refuse, comm.address(), kind.encode(), as_bytes(reason or str(problem)))
     except Error as refused:
@@ -43,7 +44,7 @@ def refuse_making(comm: CommHandle, kind: str, problem: Exception, reason: Optio
 
 
 class Object:
-    """A plan, a table, a checkpoint, a fused allreduce, an operator or an optimizer."""
+    """Base class of plans, tables, checkpoints, fused allreduces, operators and optimizers."""
 
     _kind: str  # for messages
     _taker: Optional[str] = None  # the same for messages about arrays, where that differs
@@ -59,8 +60,8 @@ class Object:
         more: Callable[[], Tuple[Any, ...]] = tuple,
         origin: Any = None,
     ) -> None:
-        """`more` gives what it takes besides a configuration, and throws what is wrong with that. `origin` is what it is made
-        from, where that is not the communicator."""
+        """Makes the object. `more` gives what it takes besides a configuration, and throws what is wrong with that. `origin` is
+        what it is made from, if not the communicator."""
         self._name = str(getattr(config, "name", self._name))
         try:
             if not isinstance(config, wanted):
@@ -73,7 +74,7 @@ class Object:
         comm.call(CREATE[self._kind], origin or comm.address(), c, *others, self._open_handle.pointer)
 
     def _refused(self, comm: Any, error: Exception) -> NoReturn:
-        """The keywords make no sense."""
+        """Throws an error about the keywords, on all ranks."""
         if isinstance(comm, Communicator) and comm._handle.pointer is not None:
             refuse_making(comm._handle, self._kind, error)
         raise error
@@ -94,7 +95,7 @@ class Object:
         handle.comm.call(self._function(name), handle.pointer, *arguments)
 
     def _text(self, name: str) -> Text:
-        """A text that the library makes of it."""
+        """Returns a text that the library makes of the object."""
         handle = self._handle()
         handle.comm.enter()
         try:
@@ -105,7 +106,8 @@ class Object:
     def _memory(
         self, what: str, array: Any, dtypes: Optional[Tuple[str, ...]], cuda: Optional[bool], writable: bool
     ) -> Tuple[Memory, Optional[Exception]]:
-        """Where an array is; or NOWHERE, and what is wrong with it. `dtypes`: what it may have; None: any."""
+        """Returns the memory of an array and None; or NOWHERE and what is wrong with the array. `dtypes` are the allowed types;
+        None: any."""
         try:
             memory = memory_of(array)
             problem = problem_of(memory, dtypes, cuda, writable, self._taker or self._kind)
@@ -116,7 +118,7 @@ class Object:
         return (memory, None) if problem is None else (NOWHERE, self._refusal(f"{what} {problem}"))
 
     def _stream(self, stream: Any) -> Tuple[Optional[int], Optional[Exception]]:
-        """The caller's stream; or None, and what is wrong with it."""
+        """Returns the caller's stream and None; or None and what is wrong with the stream."""
         try:
             return (None if stream is None else whole_number("stream", stream, 64)), None
         except (TypeError, ValueError) as error:
@@ -126,7 +128,7 @@ class Object:
         return ArgumentError(self._where() + text)
 
     def _real(self, what: str, value: Any) -> float:
-        """For calls of this rank alone."""
+        """Returns a real number for a call of this rank alone."""
         try:
             return real_number(what, value)
         except (TypeError, ValueError) as error:
@@ -136,7 +138,7 @@ class Object:
         return f"{self._kind} '{self._name}': "
 
     def _reason(self, refusal: Exception) -> bytes:
-        """What the other ranks hear of a refusal: the library says where."""
+        """Returns what the other ranks get of a refusal, without the place, which the library adds."""
         return as_bytes(str(refusal)[len(self._where()) :])
 
     def _begin(
@@ -149,9 +151,9 @@ class Object:
         refusal: Optional[Exception],
         at_once: bool = False,
     ) -> Run:
-        """Starts a call, the only one of its kind: until somebody has waited for it, the next is refused, whether it is still in
-        flight or not, so on all ranks alike. With `at_once`, it waits for that one, and the arrays may be used again as soon as it
-        has started."""
+        """Starts a call, the only one of its kind. Until the caller has waited for it, the next one is refused, whether the call is
+        still in flight or not, so that all ranks refuse the same. With `at_once`, waits for the previous call instead, and the
+        arrays may be used again as soon as the new one has started."""
         handle = self._handle()
         previous = handle.runs.get(kind)
         if previous is not None and not previous.done:
@@ -175,14 +177,15 @@ class Object:
         return run
 
     def wait(self) -> None:
-        """Waits for everything that this has in flight, and throws what it has ended with: for calls that Ctrl-C has ended
-        before they could give an operation. Without any, nothing happens: Ctrl-C has come before the call, or after its end."""
+        """Waits for everything that this object has in flight, and throws its error. Meant for calls that Ctrl-C has ended before
+        they could return an operation. Does nothing if nothing is in flight, because Ctrl-C came before the call or after its end.
+        """
         for run in self._handle().in_flight():
             run.wait()
 
     def close(self) -> None:
-        """Not collective. Ends it, and finishes what is in flight, since the other ranks wait for that. Closing twice is fine.
-        BusyError while another thread is in a call."""
+        """Not collective. Ends the object, and finishes what is in flight, since the other ranks wait for that. May be called
+        twice. BusyError while another thread is in a call."""
         if self._open_handle is not None:
             self._open_handle.close(self._kind)
             self._open_handle = None
@@ -203,18 +206,18 @@ class Object:
 
 
 class Stateful(Object):
-    """A plan, a table, a fused allreduce or an optimizer."""
+    """Base class of plans, tables, fused allreduces and optimizers."""
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that this holds on this rank, besides the caller's arrays."""
+        """Bytes that this object holds on this rank, besides the caller's arrays."""
         size = ctypes.c_int64()
         self._call("memory_bytes", size)
         return size.value
 
     def save_state(self) -> bytes:
-        """What lives from one iteration to the next on this rank. All ranks must save at the same iteration. BusyError while a
-        call is in flight."""
+        """Returns what lives from one iteration to the next on this rank. All ranks must save at the same iteration. BusyError
+        while a call is in flight."""
         size = ctypes.c_int64()
         self._call("state_bytes", size)
         state = ctypes.create_string_buffer(size.value)
@@ -222,9 +225,10 @@ class Stateful(Object):
         return state.raw
 
     def restore_state(self, state: bytes) -> None:
-        """Goes on where the one was that saved `state`: of the same size, type, algorithm, threshold and error feedback (a table: of
-        the same configuration), on the same rank of as many. ArgumentError, naming the field, where it is damaged or does not fit;
-        then nothing changes. Sends nothing: see to it that all ranks restore the same iteration, or none."""
+        """Continues where the object that saved `state` left off. That object had the same size, type, algorithm, threshold and
+        error feedback (a table: the same configuration), on the same rank and with the same number of ranks. ArgumentError, naming
+        the field, if the state is damaged or does not fit; then nothing changes. Sends nothing: the caller sees to it that all
+        ranks restore the same iteration, or none."""
         try:
             whole = bytes(memoryview(state))
         except TypeError:

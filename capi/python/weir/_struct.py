@@ -1,4 +1,4 @@
-"""Structs of the library as dataclasses: to C and back, and how they look."""
+"""Structs of the library as dataclasses: their conversion to C and back, and how they look."""
 from __future__ import annotations
 
 import ctypes
@@ -29,7 +29,7 @@ class Text(str):
 
 
 def enumerator(enum: Type[IntEnum], field: str, value: Any) -> IntEnum:
-    """The value of an enumeration, from itself, its name, its number, or for element types a dtype. Throws ValueError."""
+    """Returns the value of an enumeration, given itself, its name, its number, or for element types a dtype. Throws ValueError."""
     names = ", ".join(name.rstrip("_") for name in enum.__members__)
     if isinstance(value, IntEnum) and not isinstance(value, enum):
         raise ValueError(f"{field} is {type(value).__name__}.{value.name}: it must be one of weir.{enum.__name__}: {names}")
@@ -42,7 +42,7 @@ def enumerator(enum: Type[IntEnum], field: str, value: Any) -> IntEnum:
 
 
 def whole_number(field: str, value: Any, bits: int) -> int:
-    """`value` where it is a whole number that a field of so many bits can hold. Throws TypeError and ValueError."""
+    """Returns `value` if it is a whole number that a field of so many bits can hold. Throws TypeError and ValueError."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -53,7 +53,7 @@ def whole_number(field: str, value: Any, bits: int) -> int:
 
 
 def real_number(field: str, value: Any) -> float:
-    """`value` where it is a number. Throws TypeError and ValueError."""
+    """Returns `value` if it is a number. Throws TypeError and ValueError."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -63,7 +63,7 @@ def real_number(field: str, value: Any) -> float:
 
 
 def refuse_unknown(maker: str, given: Collection[str], known: Collection[str]) -> None:
-    """Throws TypeError for a keyword that is not known, with the nearest one that is."""
+    """Throws TypeError for an unknown keyword, with the nearest known one."""
     for name in given:
         if name not in known:
             nearest = difflib.get_close_matches(name, known, 1)
@@ -104,13 +104,13 @@ def named(init: Init) -> Init:
 
 
 class Struct:
-    """What configurations and results have in common."""
+    """Base class of configurations and results."""
 
     _c: ClassVar[Type[ctypes.Structure]]
     _kinds: ClassVar[Dict[str, Any]]  # how to convert each field: a type, or [enumeration] for an array by its values
 
     def _to_c(self) -> Any:
-        """The struct of C. Throws TypeError and ValueError, naming the field."""
+        """Returns the struct of C. Throws TypeError and ValueError, naming the field."""
         c: Any = self._c(ctypes.sizeof(self._c))
         types = dict((field[0], field[1]) for field in self._c._fields_)
         for name, kind in self._kinds.items():
@@ -166,14 +166,14 @@ def from_c(kind: Any, value: Any) -> Any:
 
 
 def plain(value: Any) -> str:
-    """A field in a repr; of arrays what is not 0."""
+    """Returns a field for a repr; of arrays, only what is not 0."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{by.name}: {number}" for by, number in value.items() if number) + "}"
     return value.name.rstrip("_") if isinstance(value, IntEnum) else repr(value)
 
 
 def shown(name: str, value: Any) -> str:
-    """A field in a table, with its unit."""
+    """Returns a field for a table, with its unit."""
     if isinstance(value, Mapping):
         return ", ".join(f"{by.name} {number:,}" for by, number in value.items() if number) or "0"
     if name.startswith("seconds_"):

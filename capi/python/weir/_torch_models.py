@@ -1,4 +1,4 @@
-"""What weir.torch knows of jobs, of models, and of states that torch.load has read."""
+"""Helpers of weir.torch for jobs, models, and states that torch.load has read."""
 from __future__ import annotations
 
 import os
@@ -21,7 +21,8 @@ SUM_TYPES = {
 
 
 def everybody() -> Communicator:
-    """All ranks. ArgumentError where PyTorch's job has another number: those that torchrun starts, not mpirun, are alone in MPI."""
+    """Returns a communicator of all ranks. ArgumentError if PyTorch's job has another number: processes that torchrun starts, not
+    mpirun, are alone in MPI."""
     comm = Communicator()
     ranks, who = os.environ.get("WORLD_SIZE", ""), "WORLD_SIZE says"
     if dist.is_available() and dist.is_initialized():
@@ -34,7 +35,7 @@ def everybody() -> Communicator:
 
 
 def parameters_of(model: Any) -> Dict[str, Any]:
-    """Those that need gradients, by the names that they have in the model itself."""
+    """Returns the parameters that need gradients, by the names that they have in the model itself."""
     if not isinstance(model, torch.nn.Module):
         raise ArgumentError(f"the model is of type {type(model).__name__}: give a torch.nn.Module")
     parameters = trainable(model)
@@ -55,7 +56,7 @@ def parameters_of(model: Any) -> Dict[str, Any]:
 
 
 def contiguous(gradient: Any) -> Any:
-    """The gradient, or a copy in one piece. One that is not dense stays as it is: it is refused where the library takes it."""
+    """Returns the gradient, or a copy in one piece. A gradient that is not dense stays as it is; the library refuses it."""
     return gradient.contiguous() if gradient.layout == torch.strided else gradient
 
 
@@ -63,7 +64,8 @@ COMPILED = "_orig_mod"  # what torch.compile calls the module that it wraps
 
 
 def trainable(model: Any) -> Dict[str, Any]:
-    """Under the names that they have without DistributedDataParallel and torch.compile: a state fits whichever wraps the model."""
+    """Returns the trainable parameters under the names that they have without DistributedDataParallel and torch.compile, so that a
+    state fits a model with any of these wrappers."""
     ignored: Iterable[str] = ()
     while True:
         if isinstance(model, DistributedDataParallel):
@@ -80,7 +82,7 @@ def trainable(model: Any) -> Dict[str, Any]:
 
 
 def entry_of(what: str, mapping: Any, name: str, kind: Any, required: bool = True) -> Any:
-    """mapping[name], if it may be what state_dict() has put there."""
+    """Returns mapping[name], if it may be what state_dict() has put there."""
     if not isinstance(mapping, Mapping):
         raise ArgumentError(f"{what} is of type {type(mapping).__name__}: give what state_dict() has returned")
     if required and name not in mapping:

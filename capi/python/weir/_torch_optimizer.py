@@ -18,20 +18,20 @@ TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
-    """LARS or LAMB, by weir.LayerOptimizer, in the place of one of torch.optim:
+    """LARS or LAMB, by weir.LayerOptimizer, in the place of an optimizer of torch.optim:
 
         optimizer = weir.torch.LayerOptimizer(model, lr=0.1, rule="lars", weight_decay=5e-5)
         loss_of(model, batch).backward()
         gradients.run()                         # or another exchange: gradients are the same on all ranks
         optimizer.step()
 
-    A parameter is a layer. `excluded` names those without weight decay whose learning rate stays as it is; by default they are the
-    parameters of fewer than two dimensions, such as biases and norms. Further keywords are those of weir.LayerOptimizer. The
-    learning rate is that of param_groups, so that schedulers of torch.optim.lr_scheduler change it: alike on all ranks.
+    A parameter is a layer. `excluded` names the parameters without weight decay whose learning rate stays as it is; by default,
+    those of fewer than two dimensions, such as biases and norms. Further keywords are those of weir.LayerOptimizer. The learning
+    rate is that of param_groups, so that schedulers of torch.optim.lr_scheduler change it; it must be the same on all ranks.
 
     Parameters are contiguous, and all float32, all float16 or all bfloat16. They have the same values on all ranks, which must all
-    give each of them a gradient before step(). On a GPU, step() is ordered by the current stream. `optimizer` is the
-    weir.LayerOptimizer: it has rates and statistics, and goes into a weir.Checkpoint.
+    give each of them a gradient before step(). On a GPU, the current stream orders step(). `optimizer` is the weir.LayerOptimizer:
+    it has rates and statistics, and goes into a weir.Checkpoint.
 
     Making it is collective, and so is step(). It is made for the parameters that need gradients then.
     """
@@ -64,8 +64,8 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         super().__init__(parameters.values(), {"lr": lr})
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Collective, blocking. Steps all parameters by their `grad`, and gives what `closure` gives, which is called before.
-        NonFiniteError on all ranks, naming the parameter, where a norm is not finite."""
+        """Collective, blocking. Steps all parameters by their `grad`. Calls `closure` before, and returns what it returns.
+        NonFiniteError on all ranks, naming the parameter, if a norm is not finite."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -76,21 +76,21 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return loss
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
-        """There is one, with the parameters of the model."""
+        """Throws for a second group: the only one has the parameters of the model."""
         if self.param_groups:
             raise ArgumentError("all parameters of the model are there already: a LayerOptimizer has one group of them")
         super().add_param_group(param_group)
 
     def state_dict(self) -> Dict[str, Any]:
-        """What lives from one step to the next on this rank, for torch.save; every rank saves its own, after the same step. To go
-        on with another number of ranks, add `optimizer` to a weir.Checkpoint instead."""
+        """Returns what lives from one step to the next on this rank, for torch.save. Every rank saves its own, after the same step.
+        To go on with another number of ranks, add `optimizer` to a weir.Checkpoint instead."""
         state = torch.from_numpy(np.frombuffer(bytearray(self.optimizer.save_state()), np.uint8))
         rank, ranks = self._of
         return {**super().state_dict(), "rank": rank, "ranks": ranks, "optimizer": state}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. Not collective.
-        ArgumentError where the state is of another rank, rule, model or division, or damaged; then nothing changes."""
+        """Not collective. Goes on where state_dict() was called, with as many ranks, each with its own state, all at the same step.
+        ArgumentError if the state is of another rank, rule, model or division, or damaged; then nothing changes."""
         of = entry_of("the state", state_dict, "rank", int), entry_of("the state", state_dict, "ranks", int)
         if of != self._of:
             mine = self._of
@@ -114,7 +114,7 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
 
 def type_of(parameters: Mapping[str, Any]) -> Any:
-    """Of all parameters."""
+    """Returns the type of all parameters."""
     dtype = next(iter(parameters.values())).dtype
     for name, parameter in parameters.items():
         if parameter.dtype != dtype or dtype not in TYPES:

@@ -36,8 +36,9 @@ NO_STEP = -2  # of a call that makes no sense here: all ranks refuse it
 
 
 def catch_signal(signum: int) -> None:
-    """From now on this signal (signal.SIGTERM, signal.SIGUSR1) does not end the process, and Python's own handler for it is not
-    called: Checkpoint.stop_requested() says that it has come. ArgumentError for one that cannot be caught."""
+    """Catches a signal (signal.SIGTERM, signal.SIGUSR1) from now on. The signal no longer ends the process, and Python's own
+    handler for it is not called; instead, Checkpoint.stop_requested() says that it has come. ArgumentError for a signal that cannot
+    be caught."""
     check(lib.weir_checkpoint_catch_signal(c_int_of("signum", signum)))
 
 
@@ -62,11 +63,11 @@ class Checkpoint(CheckpointKeywords, Object):
             step += 1
         checkpoint.save(step).wait()
 
-    What is added is saved and restored together, under names that are the same on all ranks: letters, digits, '_', '-' and '.',
-    all different. The checkpoint keeps it alive. A plan, table, FusedAllreduce or
-    optimizer that is closed ends that: the next save throws StateError.
+    Everything that is added is saved and restored together, under names that are the same on all ranks. Names have letters, digits,
+    '_', '-' and '.', and are all different. The checkpoint keeps what is added alive. After a plan, table, FusedAllreduce or
+    optimizer is closed, the next save throws StateError.
 
-    A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk: whatever stops a run, a file of that name is
+    A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk. Whatever stops a run, a file of that name is
     whole. Making a checkpoint is collective, and so are save, restore and stop_requested.
     """
 
@@ -79,7 +80,7 @@ class Checkpoint(CheckpointKeywords, Object):
 
     @classmethod
     def from_config(cls, comm: Communicator, config: CheckpointConfig) -> Checkpoint:
-        """Collective. Made from a configuration that exists."""
+        """Collective. Makes a checkpoint from an existing configuration."""
         checkpoint = cls.__new__(cls)
         checkpoint._make(comm, config)
         return checkpoint
@@ -89,10 +90,12 @@ class Checkpoint(CheckpointKeywords, Object):
         name: str,
         what: Union[AllreducePlan, EmbeddingTable, FusedAllreduce, LayerOptimizer, SparseAdam, StepSchedule],
     ) -> None:
-        """A plan, a table, a FusedAllreduce between its iterations, a LayerOptimizer or a schedule, of the checkpoint's communicator;
-        or a SparseAdam between its steps. Of a weir.torch.LayerOptimizer it is the `optimizer`: what PyTorch has in param_groups,
-        as the learning rate, is not saved. An optimizer is saved as one whole, whether its update is divided or not. Of a schedule,
-        restore checks the blocks. Not collective, but all ranks add the same; save and restore say where they did not."""
+        """Adds an object of the checkpoint's communicator: a plan, a table, a FusedAllreduce between two of its iterations, a
+        LayerOptimizer, or a schedule. Also adds a SparseAdam, between two of its steps. Not collective, but all ranks add the same
+        objects; save and restore report it if they did not.
+
+        An optimizer is saved as one whole, whether its update is divided or not. Of a weir.torch.LayerOptimizer, the `optimizer` is
+        saved; what PyTorch has in param_groups, such as the learning rate, is not. For a schedule, restore checks the blocks."""
         inner = getattr(what, "optimizer", None)  # that of a weir.torch.LayerOptimizer
         if isinstance(inner, LayerOptimizer):
             what = inner
@@ -116,17 +119,19 @@ class Checkpoint(CheckpointKeywords, Object):
         self._added.append(what)
 
     def add_replicated(self, name: str, array: Any) -> None:
-        """An array that is the same on all ranks: saved once, restored on all. A NumPy array, a PyTorch tensor on the CPU, or
-        anything with DLPack or the buffer protocol, in host memory, contiguous and writable. It is never copied, so restore
+        """Adds an array that is the same on all ranks: saved once, restored on all. It is a NumPy array, a PyTorch tensor on the
+        CPU, or anything with DLPack or the buffer protocol, in host memory, contiguous and writable. It is never copied, so restore
         writes into it. float32, float64, int32 and int64 are saved as such, other numbers as their bytes."""
         self._add_array(name, array, Distribution.replicated)
 
     def add_block(self, name: str, array: Any, first: int, total: int) -> None:
-        """This rank's elements, from `first` on, of a whole of `total`. At another number of ranks, each gets what it asks for."""
+        """Adds this rank's elements, from `first` on, of a whole of `total`. With another number of ranks, each gets the range that
+        it asks for."""
         self._add_array(name, array, Distribution.block, first, total)
 
     def add_local(self, name: str, array: Any) -> None:
-        """An array of this rank's own. At another number of ranks, those that there were get it back, and others keep theirs."""
+        """Adds an array of this rank's own. With another number of ranks, the ranks that existed before get theirs back, and others
+        keep what they have."""
         self._add_array(name, array, Distribution.local)
 
     def _add_array(self, name: str, array: Any, distribution: Distribution, first: int = 0, total: int = 0) -> None:
@@ -153,7 +158,7 @@ class Checkpoint(CheckpointKeywords, Object):
         self._added.append(memory.owner)
 
     def __setitem__(self, name: str, value: Value) -> None:
-        """A value that is saved with everything: rank 0's goes into the file."""
+        """Sets a value that is saved with everything. The file gets rank 0's value."""
         key = encoded("the name of a value", name)
         if isinstance(value, str):
             self._call("set_text", key, encoded(f"the value '{name}'", value))
@@ -169,7 +174,7 @@ class Checkpoint(CheckpointKeywords, Object):
             self._call("set_integer", key, number)
 
     def __getitem__(self, name: str) -> Value:
-        """Returns a value as it was set last, or restored. Throws KeyError where no value has that name."""
+        """Returns a value as set or restored last. Throws KeyError if no value has that name."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a value is {name!r}: it must be a str")
         key = encoded("the name of a value", name)
@@ -196,12 +201,13 @@ class Checkpoint(CheckpointKeywords, Object):
 
     def save(self, step: int) -> Operation[None]:
         """Collective, nonblocking. Takes a snapshot of everything that was added; the caller may go on with all of it at once. A
-        thread of this rank writes; any call of Weir that makes progress advances what ranks must tell each other. Nobody needs
-        to wait: the next save waits for this one. Where a rank has not heard that this one failed, the next one fails on all.
+        thread of this rank writes the snapshot. Any call of Weir that makes progress advances what ranks must tell each other. The
+        caller need not wait, because the next save does. If a rank has not heard that this save failed, the next save fails on all
+        ranks.
 
-        `step`, at least 0, names the file; one of the same step is replaced. Files beyond the `keep` newest are removed.
-        A save that fails, because the disk is full say, is the same FileError on all ranks; earlier files are whole, and the run
-        can go on and save again."""
+        `step`, at least 0, names the file; a file of the same step is replaced. Files beyond the `keep` newest are removed. A save
+        that fails, for example because the disk is full, throws the same FileError on all ranks. Earlier files stay whole, and the
+        run can go on and save again."""
         number, refusal = self._step(step)
         previous = self._handle().runs.get("save")
         if previous is not None and not previous.done:
@@ -215,11 +221,11 @@ class Checkpoint(CheckpointKeywords, Object):
         return Operation(self, run, lambda: None)
 
     def restore(self, step: Optional[int] = None) -> Optional[int]:
-        """Collective, blocking. Restores everything that was added, from the file of `step`, or from the newest that is
-        whole (with `strict`, from the newest), and gives its step; None where the folder has no file. With as many ranks on the same nodes as have saved, the run goes on bit for bit
-        as if it had not stopped. With others, what ranks hold is divided anew.
+        """Collective, blocking. Restores everything that was added from the file of `step`, or from the newest file that is whole
+        (with `strict`, from the newest). Returns the step of the file; None if the folder has no file. With as many ranks on the
+        same nodes as have saved, the run goes on bit for bit as if it had not stopped. Otherwise, what ranks hold is divided anew.
 
-        FileError where the file is damaged, MismatchError where it does not fit, on all ranks; everything is then as it was."""
+        FileError if the file is damaged, MismatchError if it does not fit, on all ranks; everything is then as it was."""
         number, refusal = (NEWEST, None) if step is None else self._step(step)
         restored = ctypes.c_int64(NEWEST)
         for run in self._handle().in_flight():  # in slices, between which Ctrl-C can come
@@ -236,7 +242,7 @@ class Checkpoint(CheckpointKeywords, Object):
         return None if restored.value == NEWEST else restored.value
 
     def _step(self, step: Any) -> Tuple[int, Optional[Exception]]:
-        """The step; or one that all ranks refuse, and what is wrong with it."""
+        """Returns the step and None; or a step that all ranks refuse, and what is wrong with the given one."""
         try:
             number = whole_number("step", step, 64)
         except (TypeError, ValueError) as error:
@@ -244,7 +250,7 @@ class Checkpoint(CheckpointKeywords, Object):
         return (number, None) if number >= 0 else (NO_STEP, self._refusal(f"step is {number}: it must be at least 0"))
 
     def steps(self) -> List[int]:
-        """Steps of the files in the folder, ascending. Not collective."""
+        """Not collective. Returns the steps of the files in the folder, in ascending order."""
         count, room = ctypes.c_int(), 0
         while True:
             steps = (ctypes.c_int64 * max(1, room))()
@@ -257,29 +263,29 @@ class Checkpoint(CheckpointKeywords, Object):
                 room = count.value  # a save may have added one since
 
     def stop_requested(self) -> bool:
-        """Collective, blocking: it takes as long as a barrier. Whether any rank has received a signal that catch_signal has named, since the
-        process began: time to save and end."""
+        """Collective, blocking: takes as long as a barrier. Returns whether any rank has received a signal that catch_signal has
+        named, since the process began: then it is time to save and end."""
         stop = ctypes.c_int()
         self._call("stop_requested", stop)
         return bool(stop.value)
 
     @property
     def statistics(self) -> CheckpointStatistics:
-        """What the last save and the last restore did on this rank; times in seconds."""
+        """What the last save and the last restore did on this rank. Times are in seconds."""
         c = _abi.weir_checkpoint_statistics(ctypes.sizeof(_abi.weir_checkpoint_statistics))
         self._call("get_statistics", c)
         return CheckpointStatistics._from_c(c)
 
     @property
     def config(self) -> CheckpointConfig:
-        """What is in force."""
+        """The configuration in force."""
         c = _abi.weir_checkpoint_config(ctypes.sizeof(_abi.weir_checkpoint_config))
         self._call("get_config", c)
         return CheckpointConfig._from_c(c)
 
     def close(self) -> None:
-        """Not collective. Finishes a save in flight, since the other ranks wait for that, and ends the checkpoint. Closing twice
-        is fine. BusyError while another thread is in a call."""
+        """Not collective. Finishes a save in flight, since the other ranks wait for that, and ends the checkpoint. May be called
+        twice. BusyError while another thread is in a call."""
         super().close()
         self._added = []
 
@@ -290,7 +296,7 @@ class Checkpoint(CheckpointKeywords, Object):
 
 
 def check_memory(memory: Memory) -> None:
-    """Throws ValueError where elements cannot be saved and restored in place."""
+    """Throws ValueError if elements cannot be saved and restored in place."""
     if memory.cuda:
         raise ValueError("is in GPU memory: give a copy in host memory, and copy it there before each save and back after restore")
     if not memory.elements:

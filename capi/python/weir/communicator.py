@@ -56,7 +56,7 @@ def fortran_handle(comm: Any) -> int:
 
 
 def c_int_of(what: str, value: Any) -> int:
-    """`value` where C's int can hold it: ctypes would cut off what cannot be held."""
+    """Returns `value` if C's int can hold it: ctypes would cut it off otherwise."""
     try:
         return whole_number(what, value, 32)
     except (TypeError, ValueError) as error:
@@ -73,7 +73,7 @@ def bytes_of(what: str, value: Any) -> bytes:
 
 
 def require_few(call: str, rank: int, size: int) -> None:
-    """All ranks know the size, and throw alike."""
+    """Throws if `size` is out of range. All ranks know the size, and throw the same."""
     if size < 0:
         raise ArgumentError(f"{call}: rank {rank} gives no bytes")
     if size > MOST_BYTES:
@@ -83,13 +83,13 @@ def require_few(call: str, rank: int, size: int) -> None:
 class Communicator:
     """A group of ranks and the machine under them.
 
-    Communicator()           all ranks of the program. Initialises MPI, unless that has been done; no mpi4py is needed.
-    Communicator(mpi4py_comm)  those of an intracommunicator of mpi4py, which is duplicated. An MPI_Fint is fine, too.
+    Communicator()              all ranks of the program. Initialises MPI, unless that has been done; needs no mpi4py.
+    Communicator(mpi4py_comm)   the ranks of an intracommunicator of mpi4py, which is duplicated. An MPI_Fint is fine, too.
 
-    Collective: every rank makes it. So is close(), which `with` calls, or else the end of the process, for several communicators
-    in the order in which they were made. Plans and tables made from it are closed before it.
+    Making it is collective, and so is close(). `with` calls close(); otherwise the end of the process does, for several
+    communicators in the order in which they were made. Plans and tables made from a communicator are closed before it.
 
-    It and everything made from it belong to one thread at a time: a call meanwhile from another one is a BusyError.
+    A communicator and everything made from it belong to one thread at a time. A call from another thread meanwhile is a BusyError.
     """
 
     def __init__(self, comm: Any = None) -> None:
@@ -118,12 +118,12 @@ class Communicator:
 
     @property
     def rank(self) -> int:
-        """Of this process, from 0 on."""
+        """Rank of this process, from 0."""
         return self._rank
 
     @property
     def size(self) -> int:
-        """How many ranks there are."""
+        """Number of ranks."""
         return self._size
 
     @property
@@ -132,11 +132,12 @@ class Communicator:
         return Topology(lib.weir_comm_topology(self._handle.address()).decode(errors="replace"))
 
     def level(self, peer: int) -> Level:
-        """The nearest level that this rank and `peer` have in common."""
+        """Returns the nearest level that this rank and `peer` have in common."""
         return Level(self._number(lib.weir_comm_level, c_int_of("peer", peer), kind=ctypes.c_int32))
 
     def group(self, level: Union[Level, str]) -> List[int]:
-        """The ranks, ascending, that share `level` with this one, which is one of them: group("node") are those of its node."""
+        """Returns the ranks that share `level` with this one, in ascending order; group("node") returns those of its node. This
+        rank is one of them."""
         try:
             wanted = enumerator(Level, "level", level)
         except ValueError as error:
@@ -146,13 +147,14 @@ class Communicator:
         return list(ranks[:count])
 
     def nearest_gpu(self) -> int:
-        """Collective. The number of the GPU that this rank should use; -1 where it sees none. Ranks of a node share its GPUs
-        evenly."""
+        """Collective. Returns the number of the GPU that this rank should use; -1 if it sees none. The ranks of a node share its
+        GPUs evenly."""
         return self._number(lib.weir_comm_nearest_gpu)
 
     def stragglers(self, runs: int = 100) -> List[float]:
-        """Collective. For each rank its share of the time for which ranks have waited for others in their last `runs` calls (1 to
-        2048). The sum is 1, or 0 where nobody has waited. A rank with far more than 1 / size is late, or has the slow link."""
+        """Collective. Returns, for each rank, its share of the time for which ranks have waited for others in their last `runs`
+        calls (1 to 2048). The shares add up to 1, or to 0 if no rank has waited. A rank with far more than 1 / size is late, or has
+        the slow link."""
         shares = (ctypes.c_double * self._size)()
         problem: Optional[ArgumentError] = None
         try:
@@ -168,8 +170,8 @@ class Communicator:
         return list(shares)
 
     def broadcast(self, data: Optional[bytes] = None, root: int = 0) -> bytes:
-        """Collective, blocking. A few bytes for setting up, such as addresses, seeds and options: returns those of rank `root`, at
-        most 1 MiB. Other ranks give nothing."""
+        """Collective, blocking. Returns the `data` of rank `root`, at most 1 MiB; other ranks give no data. Meant for the few bytes
+        of a setup, such as addresses, seeds and options."""
         problem: Optional[ArgumentError] = None  # which every rank hears of
         mine = b""
         size = ctypes.c_int64(-1)
@@ -192,7 +194,8 @@ class Communicator:
         return buffer.raw[: size.value]
 
     def allgather(self, data: bytes) -> List[bytes]:
-        """Collective, blocking. A few bytes of every rank, in rank order; ranks may give different numbers of them, at most 1 MiB."""
+        """Collective, blocking. Returns the `data` of every rank, in rank order. Ranks may give different numbers of bytes, each at
+        most 1 MiB."""
         problem: Optional[ArgumentError] = None
         mine = b""
         try:
@@ -214,7 +217,7 @@ class Communicator:
         return [together[rank * largest : rank * largest + given] for rank, given in enumerate(sizes)]
 
     def _small(self, problem: Optional[ArgumentError], function: Any, *arguments: Any) -> None:
-        """A call that every rank makes; `problem`: what this rank has given wrong."""
+        """Makes a call that every rank makes. `problem` is what is wrong with this rank's arguments."""
         try:
             self._handle.call(function, self._handle.address(), *arguments)
         except Error as error:
@@ -223,8 +226,8 @@ class Communicator:
             raise problem from error
 
     def dump(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Not collective. Writes the last 2,048 calls of this rank to the file `path`, as JSON, for `weir trace diagnose`.
-        Folders of the path that do not exist are made."""
+        """Not collective. Writes the last 2,048 calls of this rank to the file `path`, as JSON, for `weir trace diagnose`. Makes
+        missing folders of the path."""
         try:
             encoded = os.fsencode(path)
         except TypeError:
@@ -234,7 +237,7 @@ class Communicator:
         self._handle.call(lib.weir_comm_dump, self._handle.address(), encoded)
 
     def close(self) -> None:
-        """Collective. Closes plans, tables and schedules made from it, then itself. Closing twice is fine. BusyError while another
+        """Collective. Closes plans, tables and schedules made from it, then itself. May be called twice. BusyError while another
         thread is in a call.
 
         Arrays that plans have given (run_sparse, residual) stay valid. While any exists, the communicator ends only with the
@@ -257,7 +260,7 @@ class Communicator:
 
 
 def handle_of(comm: Any) -> CommHandle:
-    """Of an open communicator."""
+    """Returns the handle of an open communicator."""
     if not isinstance(comm, Communicator):
         raise ArgumentError(f"the communicator is of type {type(comm).__name__}: give a weir.Communicator")
     if comm._handle.pointer is None:

@@ -39,12 +39,12 @@ class weir_sample_batch(ctypes.Structure):
 
 
 class SampleBatch:
-    """Samples: `samples`, their numbers; `values`, an array of len(batch) x value_bytes bytes; `sizes`, how many bytes each has, -1
-    for one that was skipped, whose value is all zeros. Of a loader also `epoch` and `step`.
+    """Samples of one step. `samples` are their numbers. `values` is an array of len(batch) x value_bytes bytes. `sizes` are the
+    bytes of each; a skipped sample has -1 and a value of zeros. A loader's batch also has `epoch` and `step`.
 
-    The fields of the source's dtype are attributes, arrays whose first dimension is the batch: those of files have `items`, and
-    `labels` where there are any. With dtype=[("images", "u1", (28, 28)), ("labels", "i4")] there are `images` and `labels`.
-    `array` is all of it as one structured array. All of these are views of `values`, without a copy."""
+    The fields of the source's dtype are attributes: arrays whose first dimension is the batch. Sources of files have `items`, and
+    `labels` if there are any. With dtype=[("images", "u1", (28, 28)), ("labels", "i4")] there are `images` and `labels`. `array` is
+    everything as one structured array. All of these are views of `values`, without a copy."""
 
     def __init__(self, samples: Any, values: Any, sizes: Any, dtype: Any, epoch: int = 0, step: int = 0) -> None:
         self.samples, self.values, self.sizes = samples, values, sizes
@@ -69,7 +69,7 @@ class SampleBatch:
 
 
 class Asked(Run):
-    """A batch that was asked for."""
+    """A requested batch."""
 
     def __init__(self, handle: Handle, start: Any, arguments: Tuple[Any, ...], arrays: Any, refusal: Optional[Exception]) -> None:
         self.number = ctypes.c_int64()
@@ -81,7 +81,7 @@ class Asked(Run):
 
 
 def numbers_of(samples: Any) -> Any:
-    """Those of samples, as an array of int64. Throws TypeError."""
+    """Returns the numbers of samples as an array of int64. Throws TypeError."""
     try:
         numbers = np.array(samples if len(samples) else [], None if len(samples) else np.int64).reshape(-1)
     except (TypeError, ValueError):  # no sequence, or one of sequences of many lengths
@@ -107,7 +107,7 @@ class SampleCache(CacheKeywords, Object):
             for batch in loader:                      # weir.SampleLoader(cache, batch=64, seed=1)
                 train(batch.items, batch.labels)
 
-    Each sample belongs to one rank, which reads it when somebody first asks for it, decodes it, and keeps it in memory that its
+    Each sample belongs to one rank. That rank reads it when a rank first asks for it, decodes it, and keeps it in memory that its
     node shares, and in `folder`, in the node's own storage, where later runs find it.
 
     Making it is collective, and so are get and start.
@@ -130,19 +130,19 @@ class SampleCache(CacheKeywords, Object):
 
     @classmethod
     def from_config(cls, comm: Communicator, config: SampleCacheConfig, source: SampleSource) -> SampleCache:
-        """Collective. Made from a configuration that exists."""
+        """Collective. Makes a cache from an existing configuration."""
         cache = cls.__new__(cls)
         cache._make(comm, config, source)
         return cache
 
     def get(self, samples: Any) -> SampleBatch:
-        """Collective, blocking: start(samples).result()."""
+        """Collective, blocking. Same as start(samples).result()."""
         return self.start(samples).result()
 
     def start(self, samples: Any) -> Operation[SampleBatch]:
-        """Collective, nonblocking. Each rank asks for samples of its own, a sequence of numbers, perhaps none, at most
-        `largest_batch`. The operation's result is a SampleBatch, whose arrays are new ones. `in_flight` may be in flight; one more
-        waits for the first of them."""
+        """Collective, nonblocking. Each rank asks for samples of its own: a sequence of numbers, possibly empty, at most
+        `largest_batch`. The operation's result is a SampleBatch with new arrays. As many as `in_flight` batches may be in flight;
+        one more start waits for the first of them."""
         refusal: Optional[Exception] = None
         try:
             numbers = numbers_of(samples)
@@ -177,7 +177,7 @@ class SampleCache(CacheKeywords, Object):
         return Operation(self, run, lambda: SampleBatch(numbers, values, sizes, dtype))
 
     def __len__(self) -> int:
-        """Samples of the data set."""
+        """Returns the number of samples of the data set."""
         return self._number("size")
 
     @property
@@ -186,32 +186,32 @@ class SampleCache(CacheKeywords, Object):
         return self._number("value_bytes")
 
     def owner(self, sample: int) -> int:
-        """Whose sample this is: a rank."""
+        """Returns the rank that owns a sample."""
         rank = ctypes.c_int()
         self._call("owner", sample, rank)
         return rank.value
 
     @property
     def memory_bytes(self) -> int:
-        """Of this rank: its part of the node's memory, and what batches in flight take."""
+        """Bytes that this rank holds: its part of the node's memory, and what batches in flight take."""
         return self._number("memory_bytes")
 
     @property
     def statistics(self) -> SampleCacheStatistics:
-        """What the cache has done on this rank so far; times in seconds, of all threads together."""
+        """What the cache has done on this rank so far. Times are in seconds, of all threads together."""
         c = _abi.weir_sample_cache_statistics(ctypes.sizeof(_abi.weir_sample_cache_statistics))
         self._call("get_statistics", c)
         return SampleCacheStatistics._from_c(c)
 
     @property
     def config(self) -> SampleCacheConfig:
-        """What is in force."""
+        """The configuration in force."""
         c = _abi.weir_sample_cache_config(ctypes.sizeof(_abi.weir_sample_cache_config))
         self._call("get_config", c)
         return SampleCacheConfig._from_c(c)
 
     def explanation(self) -> Text:
-        """How much of the data set fits where."""
+        """Returns, as text, how much of the data set fits into which level."""
         return self._text("explanation")
 
     def _number(self, name: str) -> int:
@@ -226,16 +226,16 @@ class SampleCache(CacheKeywords, Object):
 
 
 class SampleLoader(LoaderKeywords, Object):
-    """Epochs over the samples of a cache: in each, every sample comes exactly once, on one rank. Its keywords are the fields of
-    SampleLoaderConfig.
+    """Goes through the samples of a cache in epochs. In each epoch every sample comes exactly once, on one rank. Its keywords are
+    the fields of SampleLoaderConfig.
 
         loader = weir.SampleLoader(cache, batch=64, seed=1)
         for epoch in range(loader.epoch, 10):         # from 0, or from where seek has led to
             for batch in loader:                      # one epoch, or what is left of it; len(loader) steps
                 train(batch.items, batch.labels)
 
-    A batch's arrays are views of the loader's memory: the next batch overwrites them. Copy what is to last. Where a loop ends
-    early, the next one goes on with the rest of that epoch.
+    A batch's arrays are views of the loader's memory: the next batch overwrites them. Copy what is to last. If a loop ends early,
+    the next one goes on with the rest of that epoch.
 
     In a checkpoint, save the position: checkpoint["loader"] = loader.position. Go on by loader.seek(checkpoint["loader"]).
 
@@ -256,7 +256,7 @@ class SampleLoader(LoaderKeywords, Object):
 
     @classmethod
     def from_config(cls, cache: SampleCache, config: SampleLoaderConfig) -> SampleLoader:
-        """Collective. Made from a configuration that exists."""
+        """Collective. Makes a loader from an existing configuration."""
         loader = cls.__new__(cls)
         loader._make(cache, config)
         return loader
@@ -267,8 +267,8 @@ class SampleLoader(LoaderKeywords, Object):
         raise error
 
     def next(self) -> Optional[SampleBatch]:
-        """Collective. The next batch, as soon as it is there; None at the end of an epoch, on all ranks alike: the next call begins
-        the next one. Towards the end of an epoch batches have fewer samples, and perhaps none on some ranks."""
+        """Collective. Returns the next batch, as soon as it is there. At the end of an epoch returns None, on all ranks; the next
+        call begins the next epoch. Towards the end of an epoch batches have fewer samples, and possibly none on some ranks."""
         c = weir_sample_batch(ctypes.sizeof(weir_sample_batch))
         there = ctypes.c_int()
         self._call("next", ctypes.byref(c), there)
@@ -281,7 +281,7 @@ class SampleLoader(LoaderKeywords, Object):
         return SampleBatch(samples, values, sizes, self._source.dtype, c.epoch, c.step)
 
     def __iter__(self) -> Iterator[SampleBatch]:
-        """What is left of the present epoch, or else the next one."""
+        """Yields the batches that are left of the present epoch, or else those of the next one."""
         batch = self.next()
         if batch is None:  # nothing was left
             batch = self.next()
@@ -290,42 +290,43 @@ class SampleLoader(LoaderKeywords, Object):
             batch = self.next()
 
     def __len__(self) -> int:
-        """Steps of the present epoch."""
+        """Returns the number of steps of the present epoch."""
         return self.steps
 
     @property
     def epoch(self) -> int:
-        """That the next batch belongs to, from 0; at the end of an epoch the next one. To go on: range(loader.epoch, epochs)."""
+        """Epoch of the next batch, from 0; at the end of an epoch, the next one. To go on: range(loader.epoch, epochs)."""
         return self._number("epoch") + self._ended()
 
     @property
     def step(self) -> int:
-        """Of the next batch, from 0."""
+        """Step of the next batch, from 0."""
         return 0 if self._ended() else self._number("step")
 
     def _ended(self) -> bool:
-        """Whether the next batch is that of another epoch."""
+        """Returns whether the next batch is that of another epoch."""
         return len(self._source) > 0 and self._number("step") == self._number("steps")
 
     @property
     def steps(self) -> int:
-        """Of the present epoch: at its end, still of that one."""
+        """Number of steps of the present epoch; at its end, still of that one."""
         return self._number("steps")
 
     @property
     def position(self) -> str:
-        """Where the run is, after the batches that were given, as a line of text. The same on all ranks."""
+        """Where the run is after the batches that were given, as a line of text. The same on all ranks."""
         return str(self._text("position"))
 
     def seek(self, position: str) -> None:
-        """Collective. Goes on from a position of a loader over as many samples, on any number of ranks: what is left of its epoch
-        comes exactly once. From the end of an epoch it goes on with the next one. ArgumentError on all ranks for other text."""
+        """Collective. Goes on from a position of a loader over the same number of samples, on any number of ranks. What is left of
+        its epoch comes exactly once. From the end of an epoch it goes on with the next one. ArgumentError on all ranks for other
+        text."""
         text = position if isinstance(position, str) and "\0" not in position else repr(position).replace("\0", "")
         self._call("seek", text.encode(errors="replace"))
 
     @property
     def config(self) -> SampleLoaderConfig:
-        """What is in force."""
+        """The configuration in force."""
         c = _abi.weir_sample_loader_config(ctypes.sizeof(_abi.weir_sample_loader_config))
         self._call("get_config", c)
         return SampleLoaderConfig._from_c(c)

@@ -21,7 +21,7 @@ IDS = ("int32", "int64")
 
 
 def stream_of(given: Optional[int], *arrays: Memory) -> Optional[int]:
-    """The caller's stream: given, or of the first array that has one."""
+    """Returns the caller's stream: the given one, or that of the first array that has one."""
     return next((stream for stream in (given, *(array.stream for array in arrays)) if stream is not None), None)
 
 
@@ -34,14 +34,14 @@ class EmbeddingTable(TableKeywords, Stateful):
         table.update(gradients)                   # returns at once: rows of the next batch travel first
         vectors = table.lookup(next_ids).result()
 
-    Ids are arrays of int32 or int64, vectors and gradients of float32, contiguous, of NumPy, PyTorch or CuPy, or anything with
-    DLPack, __cuda_array_interface__ or the buffer protocol. Nothing is copied. Where one rank's arrays will not do, the operation
-    throws an ArgumentError on all ranks, whose own says what is wrong there.
+    Ids are arrays of int32 or int64, vectors and gradients of float32. They are contiguous, of NumPy, PyTorch or CuPy, or anything
+    with DLPack, __cuda_array_interface__ or the buffer protocol. Nothing is copied. If one rank's arrays are refused, the operation
+    throws an ArgumentError on all ranks; that rank's own says what is wrong.
 
-    With memory="cuda", vectors and gradients are on the table's GPU, ids there or in host memory; streams are as for plans.
+    With memory="cuda", vectors and gradients are on the table's GPU, ids there or in host memory. Streams are as for plans.
 
-    Making it is collective, and so are lookup, prefetch, update, export_rows and import_rows. In flight at once: one prefetch,
-    one lookup, one update.
+    Making it is collective, and so are lookup, prefetch, update, export_rows and import_rows. One prefetch, one lookup and one
+    update may be in flight at once.
     """
 
     _kind = "table"
@@ -56,17 +56,17 @@ class EmbeddingTable(TableKeywords, Stateful):
 
     @classmethod
     def from_config(cls, comm: Communicator, config: EmbeddingConfig) -> EmbeddingTable:
-        """Collective. Made from a configuration that exists, of another table, say."""
+        """Collective. Makes a table from an existing configuration, for example that of another table."""
         table = cls.__new__(cls)
         table._make(comm, config)
         return table
 
     def lookup(self, ids: Any, vectors: Any = None, stream: Optional[int] = None) -> Operation[Any]:
-        """Collective, nonblocking. The operation's result are the rows of these ids, as all earlier updates have left them:
-        `vectors`, of ids x width elements, or else a new array of shape ids.shape + (width,), of PyTorch where the ids are, of
+        """Collective, nonblocking. The operation's result is the rows of these ids, as all earlier updates have left them. They are
+        in `vectors`, of ids x width elements, or else in a new array of shape ids.shape + (width,), of PyTorch if the ids are, of
         NumPy otherwise.
 
-        `ids` may be used again at once, and may be none; `vectors` are written until the operation has finished."""
+        `ids` may be empty, and may be used again at once. `vectors` are written until the operation has finished."""
         there, refusal = self._ids(ids)
         if vectors is None and refusal is None:
             vectors = self._new_vectors(ids, there)
@@ -86,8 +86,8 @@ class EmbeddingTable(TableKeywords, Stateful):
         return Operation(self, run, lambda: vectors)
 
     def prefetch(self, ids: Any, stream: Optional[int] = None) -> Operation[None]:
-        """Collective, nonblocking. What the next lookup will ask for; one that asks for something else is still correct, but
-        slower. `ids` may be used again at once. Nobody needs to wait."""
+        """Collective, nonblocking. Says what the next lookup will ask for. A lookup that asks for something else is still correct,
+        but slower. `ids` may be used again at once. The caller need not wait for it."""
         there, refusal = self._ids(ids)
         stream, problem = self._stream(stream)
         refusal = refusal or problem
@@ -100,9 +100,9 @@ class EmbeddingTable(TableKeywords, Stateful):
         return self._nothing(self._begin("prefetch", start, wait_for, arguments, there.owner, refusal, True))
 
     def update(self, gradients: Any, stream: Optional[int] = None) -> Operation[None]:
-        """Collective, nonblocking, once per lookup. Gradients of the vectors of the last lookup, as many elements, which may be
-        used again at once. Waits for the previous update. Nobody needs to wait for this one: where this rank's gradients are
-        wrong, the call itself throws, and the operations of the other ranks do."""
+        """Collective, nonblocking, once per lookup. Takes the gradients of the vectors of the last lookup, as many elements; they
+        may be used again at once. Waits for the previous update. The caller need not wait for this one. If this rank's gradients
+        are wrong, the call itself throws, and the operations of the other ranks do."""
         rows, refusal = self._memory("the array of gradients", gradients, ("float32",), self._cuda, False)
         if refusal is None and rows.elements % self._width:
             expected = f"as many as ids of the last lookup x width {self._width}"
@@ -117,12 +117,12 @@ class EmbeddingTable(TableKeywords, Stateful):
         return self._nothing(self._begin("update", update, wait_for, arguments, rows.owner, refusal, True))
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """For all later updates. Not collective, but equal on all ranks."""
+        """Sets the learning rate of all later updates. Not collective, but equal on all ranks."""
         self._call("set_learning_rate", self._real("learning_rate", learning_rate))
 
     def export_rows(self, first: int, count: int, values: Any = None) -> Any:
-        """Collective. This rank's range of rows, which may be empty, as a new array of shape (count, width), or in `values`, of
-        as many elements of float32 in host memory, wherever the table is. Exact."""
+        """Collective. Returns this rank's range of rows, which may be empty: in a new array of shape (count, width), or in
+        `values`, of as many elements of float32 in host memory, wherever the table is. The values are exact."""
         refusal = None
         if values is None:
             try:
@@ -133,20 +133,20 @@ class EmbeddingTable(TableKeywords, Stateful):
         return values
 
     def import_rows(self, first: int, values: Any) -> None:
-        """Collective. This rank's rows from `first` on become `values`, rows x width elements of float32 in host memory, perhaps
-        none. Where ranges of ranks overlap, the highest rank's values win. The optimizer's state stays as it is."""
+        """Collective. Replaces this rank's rows from `first` on by `values`, rows x width elements of float32 in host memory,
+        possibly none. If ranges of ranks overlap, the values of the highest rank win. The optimizer's state stays as it is."""
         self._move_rows("import_rows", first, None, values, None)
 
     @property
     def statistics(self) -> EmbeddingStatistics:
-        """What the last lookup and the last update did on this rank; times in seconds."""
+        """What the last lookup and the last update did on this rank. Times are in seconds."""
         c = _abi.weir_embedding_statistics(ctypes.sizeof(_abi.weir_embedding_statistics))
         self._call("get_statistics", c)
         return EmbeddingStatistics._from_c(c)
 
     @property
     def config(self) -> EmbeddingConfig:
-        """What is in force."""
+        """The configuration in force."""
         c = _abi.weir_embedding_config(ctypes.sizeof(_abi.weir_embedding_config))
         self._call("get_config", c)
         return EmbeddingConfig._from_c(c)
@@ -160,7 +160,7 @@ class EmbeddingTable(TableKeywords, Stateful):
         return self._memory("the array of ids", ids, IDS, None if self._cuda else False, False)
 
     def _new_vectors(self, ids: Any, there: Memory) -> Any:
-        """For the ids that are there, like them; None where there is no telling."""
+        """Returns a new array for the vectors of these ids, in their library; None if that is not known."""
         shape = (*there.shape, self._width)
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(ids, torch.Tensor) and there.cuda == self._cuda:
@@ -171,7 +171,7 @@ class EmbeddingTable(TableKeywords, Stateful):
         return Operation(self, run, lambda: None)
 
     def _move_rows(self, function: str, first: int, count: Optional[int], values: Any, refusal: Optional[Exception]) -> None:
-        """`count` None: as many as there are values."""
+        """Moves a range of rows. `count` None: as many as there are values."""
         memory, problem = self._memory("the array of values", values, ("float32",), False, count is not None)
         refusal = refusal or problem
         if count is None:

@@ -13,7 +13,7 @@ from ._types import ArgumentError, EncodedInfo
 
 
 def bytes_of(data: Any) -> Any:
-    """`data` as an array of bytes, without a copy where it is contiguous."""
+    """Returns `data` as an array of bytes, without a copy if it is contiguous."""
     try:
         return np.asarray(memoryview(data).cast("B"))
     except (TypeError, ValueError, BufferError):
@@ -33,8 +33,8 @@ def values_of(out: Any) -> Memory:
 
 
 def inspect(data: Any) -> EncodedInfo:
-    """What an encoded gradient says of itself: bytes, or anything with the buffer protocol. ArgumentError where it is truncated,
-    damaged, of another version, or something else."""
+    """Returns what an encoded gradient says of itself. `data` is bytes, or anything with the buffer protocol. ArgumentError if it
+    is truncated, damaged, of another version, or something else."""
     given = bytes_of(data)
     c = _abi.weir_encoded_info(ctypes.sizeof(_abi.weir_encoded_info))
     check(lib.weir_encoded_inspect(given.ctypes.data, given.size, c))
@@ -42,8 +42,8 @@ def inspect(data: Any) -> EncodedInfo:
 
 
 def decode(data: Any, out: Optional[Any] = None, add: bool = False) -> Any:
-    """What of a gradient was delivered: a new array of float32, or `out`, float32 in host memory with as many elements. With `add`
-    the values are added to `out`; a refused message then adds nothing."""
+    """Returns the part of a gradient that was delivered: a new array of float32, or `out`, float32 in host memory with as many
+    elements. With `add`, adds the values to `out`; a refused message then adds nothing."""
     given = bytes_of(data)
     if out is None:
         if add:

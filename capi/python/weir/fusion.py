@@ -1,4 +1,4 @@
-"""The gradients of a whole model, reduced while back-propagation brings them in: tensor fusion."""
+"""Tensor fusion: the gradients of a whole model, reduced while back-propagation brings them in."""
 from __future__ import annotations
 
 import ctypes
@@ -17,12 +17,12 @@ from ._struct import TensorsLike, Text
 from ._types import ArgumentError, DataType, FusedTensor, FusionConfig, FusionKeywords, FusionStatistics, Status
 from .communicator import Communicator, handle_of
 
-Name = Union[int, str]  # of a tensor: its place in the order of the forward pass, or its name
-UNKNOWN = -1  # a tensor that there is not: all ranks refuse it
+Name = Union[int, str]  # a tensor: its place in the order of the forward pass, or its name
+UNKNOWN = -1  # a tensor that does not exist: all ranks refuse it
 
 
 def described(tensors: TensorsLike) -> List[FusedTensor]:
-    """What a model's tensors are. Throws TypeError."""
+    """Returns the tensors of a model. Throws TypeError."""
     if isinstance(tensors, Mapping):
         tensors = tensors.items()
     try:
@@ -58,8 +58,8 @@ def to_c(tensor: FusedTensor) -> Any:
 
 
 class Iteration(Run):
-    """One iteration, from the first gradient to the end of wait_all(). Keeps the gradients alive. Calls that hand them in are
-    made one after another: those before which Ctrl-C has come, by the next call."""
+    """One iteration, from the first gradient to the end of wait_all(). Keeps the gradients alive. Makes the calls that hand them in
+    one after another; if Ctrl-C comes before one of them, the next call makes it."""
 
     def __init__(self, handle: Handle, tensors: int) -> None:
         super().__init__(handle, lib.weir_fused_ready, (), lib.weir_fused_wait_for, {}, None)
@@ -69,7 +69,7 @@ class Iteration(Run):
         self.ended: List[int] = []  # what the last wait has returned
 
     def hand_in(self, function: Callable[..., int], number: int, pointer: int, count: int, array: Any) -> None:
-        """The caller has the communicator's lock."""
+        """Hands in a gradient. The caller has the communicator's lock."""
         if array is not None:
             self.arrays.setdefault(number, array)
         self.calls.append((function, (number, pointer, count), []))
@@ -92,7 +92,7 @@ class Iteration(Run):
         self.finish(error_of(status, self.comm.pointer) if status else None)
 
     def has_arrived(self, number: int, seconds: float) -> bool:
-        """Makes progress until the update of a tensor is there, or the iteration has ended in an error, for at most so long. The
+        """Makes progress until the update of a tensor is there, or the iteration has ended in an error, for at most `seconds`. The
         caller has the communicator's lock."""
         self.begin()
         if self.done:
@@ -105,7 +105,7 @@ class Iteration(Run):
         return self.done or bool(done.value)
 
     def advance(self, seconds: float) -> bool:
-        """The same for all tensors; then the other ranks' wait_all() are all that is waited for."""
+        """Does the same for all tensors. After that, only the other ranks' wait_all() is waited for."""
         while self.arrived < self.tensors and not self.done:
             if not self.has_arrived(self.arrived, seconds):
                 return False
@@ -117,7 +117,7 @@ class Iteration(Run):
         return True
 
     def wait_until_arrived(self, number: int) -> None:
-        """In slices, between which Python looks for signals."""
+        """Waits in slices, between which Python looks for signals."""
         self.comm.enter()
         try:
             while not self.has_arrived(number, SLICE):
@@ -130,7 +130,7 @@ class Iteration(Run):
         self.leave(number)
 
     def leave(self, number: int) -> None:
-        """The update of this tensor is there: its array is the caller's again. Throws what the iteration has ended with."""
+        """Gives the array of a tensor back to the caller, since its update is there. Throws the error of the iteration."""
         if self.error is not None:
             raise self.error
         if not self.done:
@@ -146,20 +146,21 @@ class FusedAllreduce(FusionKeywords, Stateful):
         fused.ready("layer1.weight", gradient1)
         fused.wait_all()                                # the gradients are the averaged sparse updates
 
-    `tensors` are in the order of the forward pass, the same on all ranks: a list of FusedTensor, which say most, or of pairs of a
-    name and a number of elements, or a mapping of these; an array may stand for its number of elements. Making it is collective.
+    `tensors` are in the order of the forward pass, the same on all ranks. They are a list of FusedTensor, which can say most, a
+    list of pairs of a name and a number of elements, or a mapping of these. An array may stand for its number of elements. Making
+    it is collective.
 
-    An iteration has two parts. First each tensor's gradient is handed in with ready(), once, in any order, which may differ
-    between ranks. Then come the waits, from the first of which on no more gradients are taken: wait() of a tensor before the
-    next forward pass needs it, and wait_all(), which every rank calls before its next ready(). Optional tensors may be left out.
+    An iteration has two parts. First ready() hands in each tensor's gradient, once, in any order, which may differ between ranks.
+    Then come the waits: wait() of a tensor before the next forward pass needs it, and wait_all(), which every rank calls before its
+    next ready(). From the first wait on, no more gradients are taken. Optional tensors may be left out.
 
-    A gradient has the described number of elements, in any shape, contiguous, writable, of the object's type, in host memory: an
-    array of NumPy, a tensor of PyTorch, or anything with DLPack or the buffer protocol. It is never copied, kept alive, and
-    must be left alone until wait() for its tensor, or wait_all(), has returned.
+    A gradient has the described number of elements, in any shape, contiguous, writable, of the object's type, in host memory. It is
+    an array of NumPy, a tensor of PyTorch, or anything with DLPack or the buffer protocol. It is never copied, and it is kept
+    alive. Leave it alone until wait() for its tensor, or wait_all(), has returned.
 
-    What one rank does wrong in an iteration ends it on every rank: wait() of the tensors concerned or wait_all() throws. The rank
-    whose array will not do learns there what is wrong with it. A wait() that throws has ended the iteration as wait_all() does.
-    The iteration after it is as any other.
+    A mistake of one rank in an iteration ends the iteration on every rank: wait() of the tensors concerned, or wait_all(), throws.
+    On the rank whose array is refused, the error says what is wrong with it. A wait() that throws has ended the iteration as
+    wait_all() does. The next iteration is not affected.
     """
 
     _kind = "fused"
@@ -178,30 +179,30 @@ class FusedAllreduce(FusionKeywords, Stateful):
 
     @classmethod
     def from_config(cls, comm: Communicator, config: FusionConfig, tensors: TensorsLike) -> FusedAllreduce:
-        """Collective. Made from a configuration that exists."""
+        """Collective. Makes a FusedAllreduce from an existing configuration."""
         fused = cls.__new__(cls)
         fused._make(comm, config, tensors)
         return fused
 
     def ready(self, tensor: Name, gradient: Any) -> None:
-        """The gradient of a tensor, named or numbered from 0, is complete: it is compensated and selected, and the exchange of
-        each buffer that is full begins. Throws only what breaks the object; what is wrong with the call, waits throw on all
-        ranks. Every rank calls it for every tensor that is not optional."""
+        """Hands in the complete gradient of a tensor, which is named or numbered from 0. Compensates and selects, and starts the
+        exchange of each buffer that is full. Every rank calls it for every tensor that is not optional. Throws only errors that
+        break the object. If something is wrong with the call, the waits throw on all ranks."""
         self._hand_in(lib.weir_fused_ready, tensor, gradient)
 
     def skip(self, tensor: Name, gradient: Any) -> None:
-        """This rank has no gradient for an optional tensor in this iteration: it contributes nothing, and its residual stays;
-        `gradient` gets the update that the other ranks make. Optional tensors may also be left out altogether."""
+        """Says that this rank has no gradient for an optional tensor in this iteration. The rank contributes nothing, and its
+        residual stays. `gradient` gets the update that the other ranks make. Optional tensors may also be left out altogether."""
         self._hand_in(lib.weir_fused_skip, tensor, gradient)
 
     def progress(self) -> None:
-        """Makes progress on everything in flight. For callers that compute for long between two gradients."""
+        """Makes progress on everything in flight. Meant for callers that compute for long between two gradients."""
         handle = self._handle()
         handle.comm.call(lib.weir_fused_progress, handle.pointer)
 
     def test(self, tensor: Name) -> bool:
-        """Makes progress on everything in flight; True once the update of this tensor is in its gradient. Takes no more gradients
-        in this iteration. Throws what that has ended with."""
+        """Makes progress on everything in flight. Returns True once the update of this tensor is in its gradient. Ends the part of
+        the iteration that takes gradients. Throws the error of the iteration."""
         iteration, number = self._waiting(tensor)
         iteration.comm.enter()
         try:
@@ -213,7 +214,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
         return True
 
     def wait(self, tensor: Optional[Name] = None) -> None:
-        """Until the update of this tensor is in its gradient; of all, without one: see wait_all(). Ctrl-C ends the wait, which
+        """Waits until the update of this tensor is in its gradient; without a tensor, as wait_all(). Ctrl-C ends the wait, which
         may be repeated."""
         if tensor is None:
             self.wait_all()
@@ -222,46 +223,46 @@ class FusedAllreduce(FusionKeywords, Stateful):
         iteration.wait_until_arrived(number)
 
     def wait_all(self) -> None:
-        """Until all updates are there, and all ranks have ended the iteration: every rank calls it. Ctrl-C ends the wait while
-        updates are on their way; it may be repeated."""
+        """Waits until all updates are there, and all ranks have ended the iteration. Every rank calls it. Ctrl-C ends the wait
+        while updates are on their way; it may be repeated."""
         self._iteration().wait()
 
     def residual(self, tensor: Name) -> Any:
-        """What error feedback keeps of a tensor on this rank: a read-only view of the library's memory, whose contents are valid
-        until the next ready, reset or restore_state. Empty without error feedback, and of dense tensors. BusyError within an
+        """Returns what error feedback keeps of a tensor on this rank: a read-only view of the library's memory, whose contents are
+        valid until the next ready, reset or restore_state. Empty without error feedback and for dense tensors. BusyError within an
         iteration."""
         c = _abi.weir_residual(ctypes.sizeof(_abi.weir_residual))
         self._call("residual", self._known(tensor), c)
         return lend(self._handle(), c.values, c.count, self._type.name, False)
 
     def buffer_of(self, tensor: Name) -> int:
-        """Which buffer the tensor travels in at present, numbered in the order in which they are expected to start; -1 with the
-        scheme `ahead`, where each rank decides as gradients come."""
+        """Returns the number of the buffer that the tensor travels in at present. Buffers are numbered in the order in which they
+        are expected to start. Returns -1 with the scheme `ahead`, since each rank decides as gradients come."""
         buffer = ctypes.c_int()
         self._call("buffer_of", self._known(tensor), buffer)
         return buffer.value
 
     @property
     def tensors(self) -> Sequence[FusedTensor]:
-        """As described, in the order of the forward pass."""
+        """The tensors as described, in the order of the forward pass."""
         return tuple(self._tensors)
 
     @property
     def statistics(self) -> FusionStatistics:
-        """What the last iteration that has ended did on this rank; times in seconds."""
+        """What the last iteration that has ended did on this rank. Times are in seconds."""
         c = _abi.weir_fusion_statistics(ctypes.sizeof(_abi.weir_fusion_statistics))
         self._call("get_statistics", c)
         return FusionStatistics._from_c(c)
 
     @property
     def config(self) -> FusionConfig:
-        """What is in force: `algorithm` and `error_feedback` are what automatic choice stands for."""
+        """The configuration in force; `algorithm` and `error_feedback` are what automatic choice stands for."""
         c = _abi.weir_fusion_config(ctypes.sizeof(_abi.weir_fusion_config))
         self._call("get_config", c)
         return FusionConfig._from_c(c)
 
     def explanation(self) -> Text:
-        """Which buffers there are and why."""
+        """Returns, as text, which buffers there are and why."""
         return self._text("explanation")
 
     def reset(self) -> None:
@@ -270,11 +271,11 @@ class FusedAllreduce(FusionKeywords, Stateful):
         self._call("reset")
 
     def scale_residuals(self, factor: float) -> None:
-        """As `AllreducePlan.scale_residual`, for all tensors. BusyError within an iteration."""
+        """Does the same as `AllreducePlan.scale_residual`, for all tensors. BusyError within an iteration."""
         self._call("scale_residuals", self._real("factor", factor))
 
     def _iteration(self) -> Iteration:
-        """The present one, or a new one."""
+        """Returns the present iteration, or a new one."""
         handle = self._handle()
         iteration = handle.runs.get("iteration")
         if not isinstance(iteration, Iteration) or iteration.done:

@@ -10,15 +10,16 @@ AWAIT_SLICE = 1e-4  # seconds for which an event loop is kept from its other tas
 
 
 class Operation(Generic[T]):
-    """A call in flight: of a plan's start() and start_sparse(), a table's lookup(), prefetch() and update(), an operator's
-    start(), a checkpoint's save().
+    """A call in flight: a plan's start() or start_sparse(), a table's lookup(), prefetch() or update(), an operator's start(), a
+    checkpoint's save().
 
     Communication advances only inside calls of Weir: wait(), test() and `await`, of any operation of the communicator, advance
-    everything in flight on it. Where nobody calls, most of a run happens in its wait, and other ranks may wait for this one. With
-    WEIR_PROGRESS_THREAD a thread of the library advances it meanwhile; the arrays are then filled by the next of these calls.
+    everything in flight on it. If the caller makes no such call, most of a run happens in its wait, and other ranks may wait for
+    this one. With WEIR_PROGRESS_THREAD a thread of the library advances it meanwhile; the next of these calls then fills the
+    arrays.
 
-    The arrays of the call live as long as it is in flight; leave them alone until then. An error is the same on all ranks, and is
-    thrown by each of these functions, however often they are called.
+    The arrays of the call live as long as it is in flight; leave them alone until it has finished. An error is the same on all
+    ranks. Each of these functions throws it, however often they are called.
     """
 
     def __init__(self, owner: Any, run: Run, value: Callable[[], T]) -> None:
@@ -27,22 +28,22 @@ class Operation(Generic[T]):
         self._value = value
 
     def test(self) -> bool:
-        """Makes progress on everything in flight; True once this call has finished. Throws what it has ended with."""
+        """Makes progress on everything in flight. Returns True once this call has finished. Throws its error."""
         return self._run.settled(0.0)
 
     def wait(self) -> None:
-        """Waits until the call has finished, and throws what it has ended with. Ctrl-C ends the wait; the call is then still in
-        flight, and may be waited for again."""
+        """Waits until the call has finished, and throws its error. Ctrl-C ends the wait; the call is then still in flight, and may
+        be waited for again."""
         self._run.wait()
 
     def result(self) -> T:
-        """Waits, and gives what the call was made for: the gradient that start() has filled, the SparseResult of start_sparse(),
+        """Waits, and returns what the call was made for: the gradient that start() has filled, the SparseResult of start_sparse(),
         the vectors of lookup(), None otherwise."""
         self._run.wait()
         return self._value()
 
     def __await__(self) -> Generator[None, None, T]:
-        """In asyncio: lets other tasks run until the call has finished, then as result()."""
+        """For asyncio. Lets other tasks run until the call has finished, then returns as result() does."""
         while not self._run.settled(AWAIT_SLICE):
             yield
         return self._value()

@@ -1,4 +1,4 @@
-"""Work that every rank would do alike, divided among ranks; LARS and LAMB on it."""
+"""The parallel operator, which divides work among ranks that every rank would otherwise do whole; LARS and LAMB on it."""
 from __future__ import annotations
 
 import ctypes
@@ -37,7 +37,7 @@ Body = Callable[[int, Any], Optional[int]]
 
 
 def listed(what: str, given: Any) -> List[Any]:
-    """What describes parts or layers, as a list. Throws TypeError."""
+    """Returns what describes parts or layers, as a list. Throws TypeError."""
     try:
         return list(given.items() if isinstance(given, Mapping) else given)
     except TypeError:
@@ -74,7 +74,7 @@ def layer_of(number: int, given: Any) -> OptimizedLayer:
 
 
 def array_of(kind: Type[ctypes.Structure], what: str, described: Sequence[Described]) -> Any:
-    """The structs of C. Throws TypeError and ValueError, naming the one that is wrong."""
+    """Returns the structs of C. Throws TypeError and ValueError, naming the struct that is wrong."""
 
     def to_c(number: int, one: Struct) -> Any:
         try:
@@ -86,7 +86,7 @@ def array_of(kind: Type[ctypes.Structure], what: str, described: Sequence[Descri
 
 
 class Place:
-    """Where a result goes, within memory that `owner` keeps alive. NumPy sees an array of bytes in it."""
+    """The place of a result, within memory that `owner` keeps alive. NumPy sees an array of bytes in it."""
 
     def __init__(self, pointer: int, count: int, owner: Any) -> None:
         self.owner = owner
@@ -94,15 +94,15 @@ class Place:
 
 
 def status_of(thrown: BaseException) -> int:
-    """What the other ranks get for it."""
+    """Returns the status that the other ranks get for it."""
     if isinstance(thrown, Error):
         return thrown.status
     return Status.MEMORY if isinstance(thrown, MemoryError) else Status.INTERNAL
 
 
 class ParallelOperator(OperatorKeywords, Object):
-    """Work in parts that every rank would do alike, divided among ranks; every rank then has all results (CommLib, section 4.2).
-    Its keywords are the fields of OperatorConfig.
+    """Work in parts that every rank would otherwise do whole, divided among ranks; every rank then has all results (CommLib,
+    section 4.2). Its keywords are the fields of OperatorConfig.
 
         norms = weir.ParallelOperator(comm, [(seconds, 8) for seconds in costs])
 
@@ -111,11 +111,11 @@ class ParallelOperator(OperatorKeywords, Object):
 
         all_norms = norms.run(norm, np.empty(len(layers)))      # filled with those of all ranks
 
-    `parts` are a list of OperatorPart, or of pairs: the seconds that one rank takes for a part, as far as one knows, and the
-    bytes of its result. They are the same on all ranks. Making it is collective, and so are run() and start().
+    `parts` are a list of OperatorPart, or of pairs: the estimated seconds of a part on one rank, and the bytes of its result. They
+    are the same on all ranks. Making it is collective, and so are run() and start().
 
-    Results lie one after the other, in the order of parts; with `variable`, one that is shorter leaves the rest of its place as it
-    was. One run at a time.
+    Results lie one after the other, in the order of parts. With `variable`, a result that is shorter leaves the rest of its place
+    as it was. An operator has one run at a time.
     """
 
     _kind = "operator"
@@ -131,24 +131,24 @@ class ParallelOperator(OperatorKeywords, Object):
 
     @classmethod
     def from_config(cls, comm: Communicator, config: OperatorConfig, parts: PartsLike) -> ParallelOperator:
-        """Collective. Made from a configuration that exists."""
+        """Collective. Makes an operator from an existing configuration."""
         made = cls.__new__(cls)
         made._make(comm, config, parts)
         return made
 
     def run(self, body: Body, results: Any = None) -> Any:
-        """Collective, blocking. Calls body(part, result) for the parts of this rank, in order: `part` is its number, from 0, and
-        `result` an array of the bytes of its result, to be written. It returns None, or, where fewer bytes are the result, how
-        many: only with `variable`. The same part has the same result on every rank.
+        """Collective, blocking. Calls body(part, result) for the parts of this rank, in order. `part` is the number of the part,
+        from 0; `result` is an array of the bytes of its result, to be written. The body returns None or, only with `variable`, the
+        number of bytes of a shorter result. The same part must have the same result on every rank.
 
-        Gives `results`, in which all of them are then: a contiguous array of any type, of as many bytes; by default a new array of
-        bytes. What body throws on one rank, run() throws on all, as an Error with its text; there it is the error's __cause__.
-        Within body, this communicator is not to be used."""
+        Returns `results`, which then has the results of all parts: a contiguous array of any type, of as many bytes; by default a
+        new array of bytes. What body throws on one rank, run() throws on all, as an Error with its text; on that rank it is the
+        error's __cause__. The body must not use this communicator."""
         return self.start(body, results).result()
 
     def start(self, body: Body, results: Any = None) -> Operation[Any]:
-        """Collective, nonblocking. As run(), whose result the operation has: body is called here, and results are gathered in its
-        test() and wait(), which also throw what body has thrown."""
+        """Collective, nonblocking. Does the same as run(), whose result the operation has. Calls body here, and gathers results in
+        the operation's test() and wait(), which also throw what body has thrown."""
         size = self.bytes
         if results is None:
             results = np.empty(size, np.uint8)
@@ -178,7 +178,7 @@ class ParallelOperator(OperatorKeywords, Object):
         return Operation(self, run, lambda: results)
 
     def _results(self, results: Any, size: int) -> Tuple[Memory, Optional[Exception]]:
-        """Where results go; or NOWHERE, and what is wrong with that."""
+        """Returns the memory for results and None; or NOWHERE and what is wrong with it."""
         memory, refusal = self._memory("the array for results", results, None, None, True)
         if refusal is not None:
             return NOWHERE, refusal
@@ -195,19 +195,19 @@ class ParallelOperator(OperatorKeywords, Object):
 
     @property
     def bytes(self) -> int:
-        """Of all results."""
+        """Bytes of all results."""
         return self._int64("bytes")
 
     def offset(self, part: int) -> int:
-        """Where a part's result begins, in bytes."""
+        """Returns where a part's result begins, in bytes."""
         return self._int64("offset", self._known(part))
 
     def result_bytes(self, part: int) -> int:
-        """Of a part's result in the last run."""
+        """Returns the bytes of a part's result in the last run."""
         return self._int64("result_bytes", self._known(part))
 
     def works_on(self, part: int) -> bool:
-        """Whether this rank does."""
+        """Returns whether this rank works on the part."""
         works = ctypes.c_int()
         self._call("works_on", self._known(part), works)
         return bool(works.value)
@@ -225,30 +225,30 @@ class ParallelOperator(OperatorKeywords, Object):
 
     @property
     def parts(self) -> Sequence[OperatorPart]:
-        """As described."""
+        """The parts as described."""
         return tuple(self._parts)
 
     @property
     def statistics(self) -> OperatorStatistics:
-        """What the last run did on this rank; times in seconds."""
+        """What the last run did on this rank. Times are in seconds."""
         c = _abi.weir_operator_statistics(ctypes.sizeof(_abi.weir_operator_statistics))
         self._call("get_statistics", c)
         return OperatorStatistics._from_c(c)
 
     @property
     def config(self) -> OperatorConfig:
-        """What is in force: `division` is what automatic choice stands for."""
+        """The configuration in force; `division` is what automatic choice stands for."""
         c = _abi.weir_operator_config(ctypes.sizeof(_abi.weir_operator_config))
         self._call("get_config", c)
         return OperatorConfig._from_c(c)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that this holds on this rank, besides the caller's results."""
+        """Bytes that this object holds on this rank, besides the caller's results."""
         return self._int64("memory_bytes")
 
     def explanation(self) -> Text:
-        """Why work is divided as it is."""
+        """Returns, as text, why work is divided as it is."""
         return self._text("explanation")
 
     def __repr__(self) -> str:
@@ -258,19 +258,19 @@ class ParallelOperator(OperatorKeywords, Object):
 
 
 class LayerOptimizer(OptimizerKeywords, Stateful):
-    """LARS (You et al. 2018) and LAMB (You et al. 2020): each layer steps by a rate of its own, in proportion to its weights' norm.
-    Its keywords are the fields of OptimizerConfig.
+    """LARS (You et al. 2018) and LAMB (You et al. 2020): each layer has a rate of its own, in proportion to the norm of its
+    weights. Its keywords are the fields of OptimizerConfig.
 
         layers = [weir.OptimizedLayer(name="fc.weight", count=4096), weir.OptimizedLayer(name="fc.bias", count=16, excluded=True)]
         optimizer = weir.LayerOptimizer(comm, layers, rule="lars", weight_decay=5e-5)
         optimizer.step([weight, bias], [weight_gradient, bias_gradient], learning_rate=0.1)
 
-    `layers` are the same on all ranks: a list of OptimizedLayer, which say most, or of pairs of a name and a number of elements, or
-    a mapping of these; an array may stand for its number of elements. Making it is collective.
+    `layers` are the same on all ranks. They are a list of OptimizedLayer, which can say most, a list of pairs of a name and a
+    number of elements, or a mapping of these. An array may stand for its number of elements. Making it is collective.
 
     Weights and gradients are of the optimizer's type, in any shape, contiguous, in its memory space: arrays of NumPy, PyTorch or
-    CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. They are the same on all ranks; so are the
-    weights after a step, bit for bit, whether work was divided or not, and on any number of ranks.
+    CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. They are the same on all ranks. After a step the
+    weights are still the same, bit for bit, whether work was divided or not, and on any number of ranks.
 
     With memory="cuda", arrays are on the GPU that is current when the optimizer is made, and streams are as for plans.
     """
@@ -291,19 +291,19 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
 
     @classmethod
     def from_config(cls, comm: Communicator, config: OptimizerConfig, layers: LayersLike) -> LayerOptimizer:
-        """Collective. Made from a configuration that exists."""
+        """Collective. Makes an optimizer from an existing configuration."""
         made = cls.__new__(cls)
         made._make(comm, config, layers)
         return made
 
     def step(self, weights: Any, gradients: Any, learning_rate: float, stream: Optional[int] = None) -> None:
-        """Collective, blocking. Overwrites the weights. Both are lists of arrays in the order of layers, or mappings from their
-        names. In CUDA memory, the step comes after the work that is on `stream`, or else on that of the first array that has one,
-        and work put onto it after the call sees the weights.
+        """Collective, blocking. Overwrites the weights. `weights` and `gradients` are lists of arrays in the order of layers, or
+        mappings from their names. In CUDA memory, the step comes after the work that is on `stream`, or else on the stream of the
+        first array that has one, and work put onto it after the call sees the weights.
 
-        NonFiniteError on all ranks, naming the layer, where a norm is not finite: with LARS nothing has changed then, with LAMB the
-        moments have taken the gradient up: reset() before the next step. So they have on the others where one rank's arrays are
-        refused."""
+        NonFiniteError on all ranks, naming the layer, if a norm is not finite. With LARS nothing has changed then. With LAMB the
+        moments have taken the gradient up: call reset() before the next step. If one rank's arrays are refused, the other ranks'
+        moments have taken it up, too."""
         self._handle()  # which refuses a closed one
         places = [(ctypes.c_void_p * len(self._layers))() for _ in range(2)]
         arrays_used: List[Memory] = []
@@ -336,7 +336,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
             self._call("step", *places, count, rate)
 
     def _in_order(self, what: str, arrays: Any) -> List[Any]:
-        """As a list. Throws TypeError and ValueError."""
+        """Returns the arrays as a list. Throws TypeError and ValueError."""
         if not isinstance(arrays, Mapping):
             if not isinstance(arrays, (list, tuple)):
                 kind = type(arrays).__name__
@@ -352,7 +352,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
         return [arrays[name] for name in names]
 
     def _layer_memory(self, layer: OptimizedLayer, what: str, array: Any) -> Tuple[Memory, Optional[Exception]]:
-        """Where an array of a layer is; or NOWHERE, and what is wrong with it."""
+        """Returns the memory of a layer's array and None; or NOWHERE and what is wrong with the array."""
         text = f"layer '{layer.name}': the array of {what}" if what == "weights" else f"layer '{layer.name}': the {what}"
         if array is None and what == "gradient":
             problem = f"'{layer.name}' has no gradient: every layer, or parameter of a model, needs one in each step"
@@ -364,32 +364,32 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
 
     @property
     def layers(self) -> Sequence[OptimizedLayer]:
-        """As described."""
+        """The layers as described."""
         return tuple(self._layers)
 
     @property
     def rates(self) -> Any:
-        """What layers' steps were in the last step, besides the learning rate: a new array of float64."""
+        """Returns the rates that layers had in the last step, besides the learning rate: a new array of float64."""
         rates = np.empty(len(self._layers))
         self._call("rates", rates.ctypes.data_as(ctypes.POINTER(ctypes.c_double)), rates.size)
         return rates
 
     @property
     def statistics(self) -> OptimizerStatistics:
-        """What the last step did on this rank; times in seconds."""
+        """What the last step did on this rank. Times are in seconds."""
         c = _abi.weir_optimizer_statistics(ctypes.sizeof(_abi.weir_optimizer_statistics))
         self._call("get_statistics", c)
         return OptimizerStatistics._from_c(c)
 
     @property
     def config(self) -> OptimizerConfig:
-        """What is in force: `norms` and `update` are what automatic choice stands for."""
+        """The configuration in force; `norms` and `update` are what automatic choice stands for."""
         c = _abi.weir_optimizer_config(ctypes.sizeof(_abi.weir_optimizer_config))
         self._call("get_config", c)
         return OptimizerConfig._from_c(c)
 
     def explanation(self) -> Text:
-        """Why work is divided as it is."""
+        """Returns, as text, why work is divided as it is."""
         return self._text("explanation")
 
     def reset(self) -> None:

@@ -20,38 +20,38 @@ Array = TypeVar("Array")
 
 
 class SparseResult(NamedTuple):
-    """The delivered update, sorted by index, equal on all ranks. Views of the plan's memory, without a copy: their contents are
-    valid until its next start, reset or restore_state."""
+    """The delivered update, sorted by index, the same on all ranks. The arrays are views of the plan's memory, without a copy.
+    Their contents are valid until the plan's next start, reset or restore_state."""
 
     indices: Any  # uint32, ascending
-    values: Any  # of the plan's type; of plans of 16-bit types float32
+    values: Any  # in the plan's type; float32 for plans of 16-bit types
 
 
 class Residual(NamedTuple):
-    """What error feedback keeps on this rank. A view of the plan's memory, without a copy: its contents are valid until the next
-    start, reset or restore_state."""
+    """What error feedback keeps on this rank. A view of the plan's memory, without a copy. Its contents are valid until the plan's
+    next start, reset or restore_state."""
 
-    begin: int  # the first one's element: not 0 only with algorithms that shard within nodes (hitopk, hi_oktopk, packed_reduce_scatter)
-    values: Any  # of the plan's type, or float32; empty without error feedback, and on ranks that own no shard
+    begin: int  # first element; 0 except with algorithms that shard within nodes (hitopk, hi_oktopk, packed_reduce_scatter)
+    values: Any  # in the plan's type, or float32; empty without error feedback, and on ranks that own no shard
 
 
 class AllreducePlan(PlanKeywords, Stateful):
-    """One tensor's allreduce: described once, run every iteration. Its keywords are the fields of AllreduceConfig.
+    """One tensor's allreduce: described once, run in every iteration. Its keywords are the fields of AllreduceConfig.
 
         plan = weir.AllreducePlan(comm, count=gradient.size, density=0.01)
         plan.run(gradient)                       # in place: the averaged sparse update
         operation = plan.start(gradient); compute(); operation.wait()      # the same, overlapped
 
-    A gradient has `count` elements of the plan's type, in any shape, contiguous, in the plan's memory space: an array of NumPy,
-    PyTorch or CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. It is never copied. Where one
-    rank's gradient will not do, all ranks get an ArgumentError: its own says what is wrong there.
+    A gradient has `count` elements of the plan's type, in any shape, contiguous, in the plan's memory space. It is an array of
+    NumPy, PyTorch or CuPy, or anything with DLPack, __cuda_array_interface__ or the buffer protocol. It is never copied. If one
+    rank's gradient is refused, all ranks get an ArgumentError; that rank's own says what is wrong.
 
-    In CUDA memory, work is ordered by a stream: the current one of PyTorch, that of __cuda_array_interface__, or `stream`, a
-    cudaStream_t as a number. A run comes after the work that is on it, and work put onto it once the run has finished sees the
-    result.
+    In CUDA memory, a stream orders the work: the current one of PyTorch, that of __cuda_array_interface__, or `stream`, a
+    cudaStream_t as a number. A run comes after the work that is on the stream, and work put onto it once the run has finished sees
+    the result.
 
-    Making it is collective, and so are run, run_sparse, start and start_sparse. One run is in flight at a time; many plans may
-    be. After Ctrl-C in one of these calls the run may still be in flight: wait() waits for it.
+    Making it is collective, and so are run, run_sparse, start and start_sparse. A plan has one run in flight at a time; many plans
+    may be in flight. After Ctrl-C in one of these calls the run may still be in flight: wait() waits for it.
     """
 
     _kind = "plan"
@@ -67,7 +67,7 @@ class AllreducePlan(PlanKeywords, Stateful):
 
     @classmethod
     def from_config(cls, comm: Communicator, config: AllreduceConfig) -> AllreducePlan:
-        """Collective. Made from a configuration that exists, of another plan, say."""
+        """Collective. Makes a plan from an existing configuration, for example that of another plan."""
         plan = cls.__new__(cls)
         plan._make(comm, config)
         return plan
@@ -77,17 +77,17 @@ class AllreducePlan(PlanKeywords, Stateful):
         self._start(gradient, False, stream).wait()
 
     def run_sparse(self, gradient: Any, stream: Optional[int] = None) -> SparseResult:
-        """Collective. Only reads `gradient`; gives the update's indices and values, without a copy."""
+        """Collective. Only reads `gradient`. Returns the update's indices and values, without a copy."""
         self._start(gradient, True, stream).wait()
         return self.sparse_result
 
     def start(self, gradient: Array, stream: Optional[int] = None) -> Operation[Array]:
-        """Collective, nonblocking. Selection happens here, communication in test, wait and `await` of the operation, whose result
-        is the gradient. Leave it alone until then. What is wrong with it on any rank, the operation throws on all."""
+        """Collective, nonblocking. Selects here, and communicates in test, wait and `await` of the operation, whose result is the
+        gradient. Leave the gradient alone until then. If it is wrong on any rank, the operation throws on all."""
         return Operation(self, self._start(gradient, False, stream), lambda: gradient)
 
     def start_sparse(self, gradient: Any, stream: Optional[int] = None) -> Operation[SparseResult]:
-        """The same without a dense result: `gradient` is only read, and the operation's result is a SparseResult."""
+        """Does the same without a dense result: only reads `gradient`, and the operation's result is a SparseResult."""
         run = self._start(gradient, True, stream)
         return Operation(self, run, lambda: self._result_of(run))
 
@@ -127,21 +127,21 @@ class AllreducePlan(PlanKeywords, Stateful):
 
     @property
     def residual(self) -> Residual:
-        """What is kept for later iterations. BusyError while a run is in flight."""
+        """What error feedback keeps for later iterations. BusyError while a run is in flight."""
         c = _abi.weir_residual(ctypes.sizeof(_abi.weir_residual))
         self._call("residual", c)
         return Residual(c.begin, lend(self._handle(), c.values, c.count, self._wide, self._cuda))
 
     @property
     def statistics(self) -> Statistics:
-        """What the last run did on this rank; times in seconds."""
+        """What the last run did on this rank. Times are in seconds."""
         c = _abi.weir_statistics(ctypes.sizeof(_abi.weir_statistics))
         self._call("get_statistics", c)
         return Statistics._from_c(c)
 
     def counter(self, name: str) -> int:
-        """How many of this plan's runs since it was made, reset or restored did what `name` says, such as "recut", on this rank; 0 for
-        what only other algorithms count. AlgorithmInfo.counters lists the names of an algorithm."""
+        """Returns how many of this plan's runs did what `name` says, such as "recut", on this rank since the plan was made, reset
+        or restored; 0 for what only other algorithms count. AlgorithmInfo.counters lists the names of an algorithm."""
         if not isinstance(name, str):
             raise ArgumentError(f"name is {name!r}: it must be a str, such as 'recut'")
         runs = ctypes.c_int64()
@@ -150,27 +150,27 @@ class AllreducePlan(PlanKeywords, Stateful):
 
     @property
     def config(self) -> AllreduceConfig:
-        """What is in force: with automatic choice, `algorithm`, `wire_format` and `wire_values` are the present choice."""
+        """The configuration in force. With automatic choice, `algorithm`, `wire_format` and `wire_values` are as chosen now."""
         c = _abi.weir_allreduce_config(ctypes.sizeof(_abi.weir_allreduce_config))
         self._call("get_config", c)
         return AllreduceConfig._from_c(c)
 
     def explanation(self) -> Text:
-        """Why the plan uses its algorithm; with automatic choice a table of predictions."""
+        """Returns, as text, why the plan uses its algorithm; with automatic choice, with a table of predictions."""
         return Text(lib.weir_plan_explanation(self._handle().pointer).decode(errors="replace"))
 
     @property
     def encoded_bytes(self) -> int:
-        """Most bytes of what encode() gives. StateError where the plan cannot encode: it must be in host memory, of float32, with a
-        flat algorithm that is sparse or packed, without EF21 and dense iterations."""
+        """The largest number of bytes that encode() returns. StateError if the plan cannot encode. To encode, it must be in host
+        memory, of float32, with a flat algorithm that is sparse or packed, without EF21 and dense iterations."""
         size = ctypes.c_int64()
         self._call("encoded_bytes", size)
         return size.value
 
     def encode(self, gradient: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        """Not collective. For those who move bytes themselves: what this rank contributes, compressed as its next run would, as an
-        array of uint8 that weir.decode() reads, anywhere. This counts as a run, all of which was delivered: residual, momentum and
-        schedules move on. BusyError while a run is in flight."""
+        """Not collective. Meant for callers that move the bytes themselves. Returns what this rank contributes, compressed as its
+        next run would, as an array of uint8. weir.decode() reads it anywhere. Counts as a run that delivered everything: residual,
+        momentum and schedules move on. BusyError while a run is in flight."""
         memory, refusal = self._memory("the gradient", gradient, (self._type.name,), False, False)
         if refusal is None and memory.elements != self._count:
             refusal = self._refusal(f"the gradient has {memory.elements} elements; the plan takes {self._count}")
@@ -182,14 +182,15 @@ class AllreducePlan(PlanKeywords, Stateful):
         return room[: size.value].copy()
 
     def reset(self) -> None:
-        """Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the
-        same run. BusyError while a run is in flight."""
+        """Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same
+        run. BusyError while a run is in flight."""
         self._call("reset")
 
     def scale_residual(self, factor: float) -> None:
-        """Gradients will be `factor` times what they have been, as where a loss scale changes: residual, momentum, EF21's states
-        and thresholds become `factor` times what they are; what is beyond the type then becomes its largest finite value. Sends
-        nothing, but every rank must call it before the same run, with the same factor. BusyError while a run is in flight."""
+        """Says that gradients will be `factor` times what they have been, for example because a loss scale changes. Multiplies
+        residual, momentum, EF21's states and thresholds by `factor`; a value beyond the range of the type becomes its largest
+        finite value. Sends nothing, but every rank must call it before the same run, with the same factor. BusyError while a run is
+        in flight."""
         self._call("scale_residual", self._real("factor", factor))
 
     def __repr__(self) -> str:

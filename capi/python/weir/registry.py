@@ -16,7 +16,7 @@ Info = TypeVar("Info", bound=Struct)
 
 
 def listed(function: Any, info: Type[Info]) -> List[Info]:
-    """What a function of the library gives for 0, 1, 2, ..."""
+    """Returns what a function of the library gives for 0, 1, 2, ..."""
     found: List[Info] = []
     while True:
         c = info._c(ctypes.sizeof(info._c))
@@ -28,52 +28,53 @@ def listed(function: Any, info: Type[Info]) -> List[Info]:
 
 
 def algorithms() -> List[AlgorithmInfo]:
-    """Every algorithm that a plan may name."""
+    """Returns every algorithm that a plan may name."""
     return listed(lib.weir_algorithm, AlgorithmInfo)
 
 
 def compressors() -> List[CompressorInfo]:
-    """Every compressor that a plan may name, besides "none"."""
+    """Returns every compressor that a plan may name, besides "none"."""
     return listed(lib.weir_compressor, CompressorInfo)
 
 
 def exchanges() -> List[ExchangeInfo]:
-    """Every exchange that a table may name."""
+    """Returns every exchange that a table may name."""
     return listed(lib.weir_exchange, ExchangeInfo)
 
 
 def settings() -> List[SettingInfo]:
-    """Every WEIR_* environment variable, its value in force and where that came from. Throws SettingError where one makes no
-    sense."""
+    """Returns every WEIR_* environment variable, its value in force, and where that value comes from. Throws SettingError if one
+    makes no sense."""
     return listed(lib.weir_setting, SettingInfo)
 
 
 class Versions(NamedTuple):
-    """What is in use."""
+    """Versions of what is in use."""
 
     package: Tuple[int, int, int]
-    native: Tuple[int, int, int]  # of libweir
-    path: str  # of the library, or its name where the loader has found it
-    mpi_family: str  # "Open MPI", or "MPICH" for all libraries of its ABI: what Weir was built for
+    native: Tuple[int, int, int]  # version of libweir
+    path: str  # path of the library, or its name if the loader has found it
+    mpi_family: str  # MPI that Weir was built for: "Open MPI", or "MPICH" for all libraries of its ABI
     mpi_library: str  # what the MPI library in use says of itself
 
 
 def versions() -> Versions:
-    """Of this package, the library, and its MPI."""
+    """Returns the versions of this package, the library, and its MPI."""
     major, minor, patch = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     lib.weir_version(major, minor, patch)
     native = (major.value, minor.value, patch.value)
     return Versions(_abi.VERSION, native, _library.path, lib.weir_mpi_family().decode(), lib.weir_mpi_library().decode())
 
 
-log_functions: List[Any] = []  # all that were ever set: one may be under way while it sets the next
+log_functions: List[Any] = []  # all that were ever set; one may set the next while it runs
 
 
 def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> None:
-    """From now on the library's messages go to `function` instead of stderr; None: to stderr again. WEIR_LOG still says which.
+    """Sends the library's messages to `function` instead of stderr from now on; None brings stderr back. WEIR_LOG still says which
+    messages are logged.
 
-    It gets one line at a time, on the thread whose call has something to say; it must not use communicators or what is made from
-    them. What it throws is printed, and ignored."""
+    The function gets one line at a time, on the thread whose call logs it. It must not use communicators or what is made from them.
+    What it throws is printed and ignored."""
     if function is not None and not callable(function):
         raise ArgumentError(f"the log function is of type {type(function).__name__}: give a function, or None")
 
@@ -87,8 +88,8 @@ def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> Non
 
 
 def log_to(logger: Optional[logging.Logger] = None) -> None:
-    """Sends the library's messages to a logger of Python's logging, by default the one named "weir", by its levels ERROR,
-    WARNING, INFO and DEBUG."""
+    """Sends the library's messages to a logger of Python's logging, by default the one named "weir", at its levels ERROR, WARNING,
+    INFO and DEBUG."""
     import logging
 
     target = logger if logger is not None else logging.getLogger("weir")

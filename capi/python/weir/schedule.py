@@ -1,4 +1,4 @@
-"""What the next forward pass needs first travels first."""
+"""Block-level scheduling: what the next forward pass needs first travels first."""
 from __future__ import annotations
 
 import ctypes
@@ -13,7 +13,7 @@ from .plan import AllreducePlan
 
 
 def names_of(blocks: Iterable[str]) -> List[str]:
-    """The blocks' names, if they are some."""
+    """Returns the names of the blocks. Throws ArgumentError if they are no names."""
     if isinstance(blocks, str):
         raise ArgumentError(f"the blocks are {blocks!r}: give a list of names")
     try:
@@ -34,7 +34,7 @@ class StepSchedule:
         schedule.started("encoder", plan.start(gradient))                  # in the backward pass, in any order
         schedule.wait("encoder")                                           # in the next forward pass, before its turn
 
-    Purely local: it communicates only through the runs that it is given. The names of the blocks must be different.
+    Purely local: communicates only through the runs that it is given. The names of the blocks must be different.
     """
 
     def __init__(self, comm: Communicator, blocks: Iterable[str]) -> None:
@@ -73,7 +73,7 @@ class StepSchedule:
         return number.value
 
     def priority(self, block: str) -> int:
-        """For everything in this block: the first block's is the number of blocks, the last one's is 1."""
+        """Returns the priority for everything in this block. The first block's is the number of blocks; the last one's is 1."""
         return self._number(lib.weir_schedule_priority, block)
 
     def started(self, block: str, operation: Operation[Any]) -> None:
@@ -87,7 +87,7 @@ class StepSchedule:
         self._in_flight[block].append(operation)
 
     def test(self, block: str) -> bool:
-        """Makes progress on everything in flight; True once nothing of this block is. Throws what a run has ended with."""
+        """Makes progress on everything in flight. Returns True once nothing of this block is in flight. Throws a run's error."""
         self.priority(block)  # is there such a block?
         running = self._in_flight[block]
         while running and running[0].test():
@@ -109,17 +109,16 @@ class StepSchedule:
         self._block(lib.weir_schedule_wait, block)
 
     def wait_all(self) -> None:
-        """The same for all blocks."""
+        """Waits until nothing of any block is in flight."""
         for block in self._in_flight:
             self.wait(block)
 
     def pending(self, block: str) -> int:
-        """How many runs of this block were in flight as of the last test or wait."""
+        """Returns the number of this block's runs that were in flight as of the last test or wait."""
         return self._number(lib.weir_schedule_pending, block)
 
     def close(self) -> None:
-        """Forgets what is in flight; the plans still finish it. Closing twice is fine. BusyError while another thread is in a
-        call."""
+        """Forgets what is in flight; the plans still finish it. May be called twice. BusyError during another thread's call."""
         if self._open_handle is not None:
             self._open_handle.close("schedule")
         self._forget()

@@ -59,7 +59,7 @@ def memory_at(address: Optional[int], size: int) -> memoryview:
 
 
 def told(call: Optional[int], error: BaseException) -> int:
-    """Tells the library why a sample cannot be had."""
+    """Tells the library why a sample cannot be read or decoded."""
     lib.weir_source_fail(call, f"{type(error).__name__}: {error}".encode(errors="replace"))
     return int(getattr(error, "status", Status.FILE) if isinstance(error, Error) else Status.FILE)
 
@@ -106,7 +106,7 @@ read_function, decode_function = READ(read), DECODE(decode)
 
 
 def layout_type(layout: str, value_bytes: int) -> Optional[np.dtype[Any]]:
-    """What SampleSource::layout says, as a dtype with the fields `items` and, where there are labels, `labels`."""
+    """Returns what SampleSource::layout says, as a dtype with the fields `items` and, if there are labels, `labels`."""
     found = re.fullmatch(r"(\w+)\[([\d,]*)\](?: (\w+)\[\])?", layout)
     if found is None:
         return None
@@ -122,7 +122,7 @@ def layout_type(layout: str, value_bytes: int) -> Optional[np.dtype[Any]]:
 
 
 def close_all() -> None:
-    """Python is about to end: where an exception has ended the program, threads of the library may still read samples."""
+    """Closes all sources before Python ends: after an exception, threads of the library may still read samples."""
     for source in list(SampleSource._of_python.values()):
         lib.weir_source_close(source._pointer)
 
@@ -131,8 +131,8 @@ Process.last_calls.append(close_all)
 
 
 class SampleSource:
-    """A data set: numbered samples, how they are read, and how they are decoded. Every rank makes a source of its own for the same
-    data. record_source, idx_source, npy_source, hdf5_source and jpeg_source make those of files. Derive from it for a format of
+    """A data set: numbered samples, and how they are read and decoded. Every rank makes its own source for the same data.
+    record_source, idx_source, npy_source, hdf5_source and jpeg_source make sources of files. Derive from this class for a format of
     your own:
 
         class Lines(weir.SampleSource):
@@ -146,13 +146,13 @@ class SampleSource:
             def decode(self, sample, encoded):                  # what read has given, perhaps in an earlier run
                 return encoded.upper()
 
-    read() and decode() are called by the `threads` threads of a cache, one at a time, since they need Python's lock; but where one
-    gives it back, as NumPy, Pillow and the reading of files do for long work, and between any two steps of the interpreter, another
-    goes on: what they share must be safe for that. What they raise is the error of that sample.
+    The `threads` threads of a cache call read() and decode(), one at a time, since they need Python's lock. But one goes on when
+    another gives the lock back, as NumPy, Pillow and the reading of files do for long work, and between any two steps of the
+    interpreter. What the calls share must be safe for that. What they raise is the error of that sample.
 
-    `size` is the number of samples, `value_bytes` that of the bytes of a decoded sample, with `variable` at most. `identity` is a
-    line that is another one when the data are others, the same on all ranks. `dtype` says what a value is, for the arrays of a
-    batch: a structured one of `value_bytes`, whose fields batches have as attributes.
+    `size` is the number of samples. `value_bytes` is the number of bytes of a decoded sample, with `variable` the largest number.
+    `identity` is a line that changes when the data change, the same on all ranks. `dtype` says what a value is, for the arrays of a
+    batch: a structured type of `value_bytes`, whose fields batches have as attributes.
     """
 
     _of_python: ClassVar[weakref.WeakValueDictionary[int, SampleSource]] = weakref.WeakValueDictionary()
@@ -196,7 +196,7 @@ class SampleSource:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __len__(self) -> int:
-        """Samples of the data set."""
+        """Returns the number of samples of the data set."""
         return self._size
 
     @property
@@ -206,12 +206,12 @@ class SampleSource:
 
     @property
     def identity(self) -> str:
-        """A line that is another one when the data are others."""
+        """A line that changes when the data change."""
         return (lib.weir_source_identity(self._pointer) or b"").decode(errors="replace")
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What a value is: with fields. Those of files have `items` and `labels` unless another one is given or assigned; where
+        """Type of a value, with fields. Sources of files have `items` and `labels` unless another type is given or assigned. If
         nothing is known, there is one field `items`, of bytes."""
         return self._dtype
 
@@ -228,8 +228,8 @@ class SampleSource:
         self._dtype = given if given.names else np.dtype([("items", given)])
 
     def __getitem__(self, sample: int) -> Any:
-        """Reads and decodes one sample here and now, without a cache: an array of `dtype`'s fields, or bytes where values are
-        shorter."""
+        """Reads and decodes one sample here and now, without a cache. Returns an array of `dtype`'s fields, or bytes if the value
+        is shorter."""
         number = operator.index(sample)
         if not -self._size <= number < self._size:
             raise IndexError(f"there is no sample {number}: there are {self._size}")
@@ -241,13 +241,13 @@ class SampleSource:
         return value.view(self._dtype)[0]
 
     def read(self, first: int, count: int) -> Sequence[Any]:
-        """Samples [first, first + count) as the store has them: bytes, arrays, or anything with the buffer protocol. Of a class
-        that derives from this one."""
+        """Returns samples [first, first + count) as the store has them: bytes, arrays, or anything with the buffer protocol.
+        Classes that derive from this one define it."""
         raise NotImplementedError(f"{type(self).__name__} has no read(first, count)")
 
     def decode(self, sample: int, encoded: bytes) -> Any:
-        """The value of a sample: at most `value_bytes` bytes, an array, or anything with the buffer protocol. The same for the same
-        bytes on every rank. As they are, unless overridden."""
+        """Returns the value of a sample: at most `value_bytes` bytes, an array, or anything with the buffer protocol. It must be
+        the same for the same bytes on every rank. By default returns the bytes as they are."""
         return encoded
 
     def __repr__(self) -> str:
@@ -257,7 +257,7 @@ class SampleSource:
 
 
 def path_of(what: str, path: Any) -> bytes:
-    """The bytes of a path, as the file system has them."""
+    """Returns the bytes of a path, as the file system has them."""
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError(f"{what} is {path!r}: it must not have null characters")
@@ -271,7 +271,7 @@ def of_files(make: Callable[..., int], arguments: List[Any], dtype: Any) -> Samp
 
 
 def record_source(path: Any, record_bytes: int, header_bytes: int = 0, *, dtype: Any = None) -> SampleSource:
-    """A file of records of equal size, after a header. Values are the records.
+    """Returns a source for a file of records of equal size, after a header. Values are the records.
 
     All sources of files throw FileError for a file that cannot be read, or is not of their kind."""
     sizes = [whole_number("record_bytes", record_bytes, 64), whole_number("header_bytes", header_bytes, 64)]
@@ -279,27 +279,29 @@ def record_source(path: Any, record_bytes: int, header_bytes: int = 0, *, dtype:
 
 
 def idx_source(path: Any, labels: Any = None, *, dtype: Any = None) -> SampleSource:
-    """A file in the IDX format, as MNIST's, decompressed: items along the first dimension. `labels` is another such file of one
-    integer for each item; they become int32."""
+    """Returns a source for a decompressed file in the IDX format, such as MNIST's, with items along the first dimension. `labels`
+    is another such file with one integer for each item; labels become int32."""
     paths = [path_of("path", path), None if labels is None else path_of("labels", labels)]
     return of_files(lib.weir_source_create_idx, paths, dtype)
 
 
 def npy_source(path: Any, labels: Any = None, *, dtype: Any = None) -> SampleSource:
-    """A file of numpy.save, an array of numbers in the order of C: likewise."""
+    """Does the same for a file of numpy.save: an array of numbers in the order of C."""
     paths = [path_of("path", path), None if labels is None else path_of("labels", labels)]
     return of_files(lib.weir_source_create_npy, paths, dtype)
 
 
 def hdf5_source(path: Any, dataset: str, labels: Optional[str] = None, *, dtype: Any = None) -> SampleSource:
-    """A data set of integers or real numbers in an HDF5 file: likewise. `labels` names another one of the same file. One thread of
-    the process at a time reads; h5py, if it shares the library, must be used while nothing is read, or be made for threads."""
+    """Does the same for a data set of integers or real numbers in an HDF5 file. `labels` names another data set of the same file.
+    Only one thread of the process reads at a time. If h5py shares the library, use it while nothing is read, or with a library that
+    is thread-safe."""
     names = [path_of("dataset", dataset), None if labels is None else path_of("labels", labels)]
     return of_files(lib.weir_source_create_hdf5, [path_of("path", path), *names], dtype)
 
 
 def jpeg_source(folder: Any, height: int, width: int, *, dtype: Any = None) -> SampleSource:
-    """JPEG files in the subfolders of `folder`, one for each class, in the order of their names' bytes. Items are images of
-    height x width x 3 bytes: the largest centred part of their shape, resized. Labels are the numbers of their classes."""
+    """Returns a source for JPEG files in the subfolders of `folder`. Each subfolder is a class; the classes are in the order of
+    their names' bytes. Items are images of height x width x 3 bytes: the largest centred part of that shape, resized. Labels are
+    the numbers of the classes."""
     extent = [whole_number("height", height, 32), whole_number("width", width, 32)]
     return of_files(lib.weir_source_create_jpeg, [path_of("folder", folder), *extent], dtype)

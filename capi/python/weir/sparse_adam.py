@@ -22,9 +22,9 @@ class SparseAdam(SparseAdamKeywords):
         adam = weir.SparseAdam(count=weights.size)
         adam.step(plan.run_sparse(gradient), weights, learning_rate=1e-3)     # every rank: the same weights, bit for bit
 
-    Moments are those of dense Adam with a gradient that is 0 wherever an update has no entry; weights that an update does not touch
-    stand still, unless `exact`. It belongs to no communicator, and nothing is sent: ranks that are given the same updates keep the
-    same weights. One thread uses it at a time.
+    Moments are those of dense Adam with a gradient that is 0 wherever an update has no entry. Weights that an update does not touch
+    stand still, unless `exact`. A SparseAdam belongs to no communicator, and sends nothing: ranks that are given the same updates
+    keep the same weights. One thread uses it at a time.
 
     Weights are float32, in any shape, contiguous, in host memory: an array of NumPy, a tensor of PyTorch, or anything with DLPack
     or the buffer protocol.
@@ -48,13 +48,13 @@ class SparseAdam(SparseAdamKeywords):
 
     @classmethod
     def from_config(cls, config: SparseAdamConfig) -> SparseAdam:
-        """Made from a configuration that exists."""
+        """Makes a SparseAdam from an existing configuration."""
         made = cls.__new__(cls)
         made._make(config)
         return made
 
     def _refused(self, owner: Any, error: Exception) -> NoReturn:
-        """The keywords make no sense."""
+        """Throws an error about the keywords."""
         raise error
 
     def _refusal(self, text: str) -> ArgumentError:
@@ -84,13 +84,14 @@ class SparseAdam(SparseAdamKeywords):
         return value.value
 
     def step(self, update: Any, weights: Any, learning_rate: float) -> None:
-        """Overwrites the weights. `update` is what a plan delivers, its SparseResult, or a pair of arrays: indices, uint32 and
-        ascending, none twice, and values, float32. ArgumentError where one of these will not do; nothing has changed then."""
+        """Makes one step, which overwrites the weights. `update` is what a plan delivers, its SparseResult, or a pair of arrays:
+        indices, uint32 and ascending, none twice, and values, float32. ArgumentError if one of these is wrong; nothing has changed
+        then."""
         self._step("step", update, weights, learning_rate)
 
     def step_part(self, part: Any, weights: Any, learning_rate: float) -> None:
-        """A part of an update that comes in several, no index being in two: prior rows, say. step() with the last part ends the
-        step, and is what counts it. With `exact`, weights move only then."""
+        """Takes one part of an update that comes in several, for example its prior rows. No index is in two parts. step() with the
+        last part ends the step and counts it. With `exact`, weights move only then."""
         self._step("step_part", part, weights, learning_rate)
 
     def _step(self, function: str, update: Any, weights: Any, learning_rate: float) -> None:
@@ -125,29 +126,30 @@ class SparseAdam(SparseAdamKeywords):
 
     @property
     def steps(self) -> int:
-        """That have ended."""
+        """Number of steps that have ended."""
         return self._int64("steps")
 
     @property
     def config(self) -> SparseAdamConfig:
-        """What is in force."""
+        """The configuration in force."""
         c = _abi.weir_sparse_adam_config(ctypes.sizeof(_abi.weir_sparse_adam_config))
         self._call("get_config", c)
         return SparseAdamConfig._from_c(c)
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that this holds, besides the caller's arrays."""
+        """Bytes that this object holds, besides the caller's arrays."""
         return self._int64("memory_bytes")
 
     def save_state(self) -> bytes:
-        """Moments and the number of steps, the same on all ranks. BusyError between the parts of a step."""
+        """Returns moments and the number of steps, the same on all ranks. BusyError between the parts of a step."""
         state = ctypes.create_string_buffer(self._int64("state_bytes"))
         self._call("save_state", state, len(state))
         return state.raw
 
     def restore_state(self, state: Any) -> None:
-        """Goes on where the one was that saved `state`, of the same `count` and `exact`, on any number of ranks."""
+        """Continues where the object that saved `state` left off. That object had the same `count` and `exact`, on any number of
+        ranks."""
         try:
             whole = bytes(memoryview(state))
         except TypeError:
@@ -159,7 +161,7 @@ class SparseAdam(SparseAdamKeywords):
         self._call("reset")
 
     def close(self) -> None:
-        """Ends it. Closing twice is fine."""
+        """Ends the object. May be called twice."""
         with self._alone():
             self._pointer = None
             self._end()

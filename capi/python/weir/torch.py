@@ -12,11 +12,11 @@
 
     optimizer = weir.torch.LayerOptimizer(model, lr=0.1)      # LARS or LAMB, whose work the ranks share
 
-What of a gradient is not delivered belongs to its parameter, and waits in a residual. Optimizers are given the ranks' averaged
-sparse update, which is 0 where nothing was delivered. Saving: state_dict() and load_state_dict() of a GradientAllreduce; the
-`allreduce` of FusedGradients goes into a weir.Checkpoint.
+The part of a gradient that is not delivered waits in a residual of its parameter. Optimizers get the ranks' averaged sparse update,
+which is 0 where nothing was delivered. To save, use state_dict() and load_state_dict() of a GradientAllreduce; the `allreduce` of
+FusedGradients goes into a weir.Checkpoint.
 
-PyTorch 1.13 or later. Programs are started by mpirun; init_process_group() makes the process group that DDP needs for itself.
+Needs PyTorch 1.13 or later. mpirun starts the programs; init_process_group() makes the process group that DDP needs for itself.
 """
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Group:
         self.plan = AllreducePlan(
             comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
         )
-        self.carried: Optional[Any] = None  # what the next run takes up besides the gradients
+        self.carried: Optional[Any] = None  # what the next run adds to the gradients
         self.late: Optional[Any] = None  # delivered, in steps that an overflow has made useless
         self.pending = False  # a step that has begun, and not ended
         self.last: Any = None  # the plan's run before this step
@@ -80,12 +80,12 @@ class Group:
 
     @staticmethod
     def split(flat: Any, parameters: Mapping[str, Any]) -> Dict[str, Any]:
-        """`flat` by parameter, in the parameters' shapes."""
+        """Returns `flat` by parameter, in the parameters' shapes."""
         parts = flat.split([parameter.numel() for parameter in parameters.values()])
         return {name: part.view(parameter.shape) for (name, parameter), part in zip(parameters.items(), parts)}
 
     def take(self, name: str, gradient: Any) -> None:
-        """The last one starts the plan."""
+        """Takes a gradient. The last one starts the plan."""
         if not self.pending:
             self.prepare({})
         self.views[name].copy_(gradient)
@@ -94,18 +94,18 @@ class Group:
             self.start()
 
     def prepare(self, gradients: Mapping[str, Any]) -> None:
-        """Begins a step, of these gradients."""
+        """Begins a step with these gradients."""
         self.gradients = {name: gradients[name] for name in self.views if name in gradients}
         self.operation = self.failure = None
         self.last = self.plan._last_run()
         self.pending = True
 
     def started(self) -> bool:
-        """Whether the plan has been started in this step, or failed to."""
+        """Returns whether the plan has been started in this step, or failed to."""
         return self.failure is not None or self.plan._last_run() is not self.last
 
     def take_all(self) -> None:
-        """take() for gradients that are all there. May be called again where Ctrl-C has ended it."""
+        """Does the same as take() for gradients that are all there. May be called again if Ctrl-C has ended it."""
         if self.pending and not self.started():
             for name, gradient in self.gradients.items():
                 self.views[name].copy_(gradient)
@@ -128,7 +128,7 @@ class Group:
             self.failure = error
 
     def wait(self) -> None:
-        """For the run of this step. May be called again where Ctrl-C has ended it."""
+        """Waits for the run of this step. May be called again if Ctrl-C has ended it."""
         if self.pending and self.started() and self.failure is None:
             try:
                 # Where Ctrl-C has ended start(), there is no operation.
@@ -137,13 +137,13 @@ class Group:
                 self.failure = error
 
     def skipped(self) -> bool:
-        """Whether the run that wait() has waited for met NaN or infinity on some rank, and delivered nothing."""
+        """Returns whether the run that wait() has waited for met NaN or infinity on some rank, and delivered nothing."""
         return self.pending and self.started() and self.failure is None and self.plan.statistics.skipped
 
     def finish(self, unused: Collection[str], overflow: bool) -> None:
-        """After wait(). Writes the update over the gradients; after an overflow infinity: the update then adds to the next one.
-        What is delivered to unused parameters is kept: on each rank, since the next run averages it again. May be called again
-        where Ctrl-C has ended it."""
+        """Ends a step after wait(). Writes the update over the gradients; after an overflow, infinity: the update then adds to the
+        next one. What is delivered to unused parameters is kept on each rank, since the next run averages it again. May be called
+        again if Ctrl-C has ended it."""
         if not self.pending or not self.started():
             return
         if self.failure is None:
@@ -187,7 +187,7 @@ class Group:
         )
 
     def residuals(self) -> Dict[str, Any]:
-        """What waits here on this rank, by parameter, in host memory."""
+        """Returns what waits here on this rank, by parameter, in host memory."""
         begin, values = self.plan.residual
         whole = torch.zeros(self.flat.numel(), dtype=self.flat.dtype)
         if values.shape[0]:
@@ -199,7 +199,7 @@ class Group:
         return self.split(whole, self.views)
 
     def carry(self, residuals: Mapping[str, Any]) -> None:
-        """The plan starts anew, with these in its next gradient."""
+        """Starts the plan anew, with these residuals in its next gradient."""
         self.plan.reset()
         self.carried, self.late = torch.zeros_like(self.flat), None
         for name, view in self.split(self.carried, self.views).items():
@@ -208,7 +208,7 @@ class Group:
 
 
 class GradientAllreduce:
-    """Averages the gradients of a model over the ranks, sparsely. ddp_hook() makes one for DistributedDataParallel; in a plain
+    """Averages the gradients of a model over the ranks, sparsely. ddp_hook() makes one for DistributedDataParallel. In a plain
     loop:
 
         gradients = weir.torch.GradientAllreduce(model, density=0.01)
@@ -216,9 +216,9 @@ class GradientAllreduce:
         gradients.run()
         optimizer.step()
 
-    Parameters that need gradients are put into groups of up to `group_elements` elements, last ones first, since their gradients
-    come first; a larger parameter is a group of its own. A group is one array and one weir.AllreducePlan: of its entries, the
-    `density` largest are delivered. Larger groups need fewer messages; several groups let the exchange begin before the backward
+    Parameters that need gradients are put into groups of up to `group_elements` elements. The last ones come first, since their
+    gradients do; a larger parameter is a group of its own. A group is one array and one weir.AllreducePlan, which delivers the
+    `density` largest of its entries. Larger groups need fewer messages; several groups let the exchange begin before the backward
     pass has ended. Parameters of fewer than `min_elements` elements, such as biases and norms, travel dense, all in one message.
 
     With a GradScaler, give it as `scaler`, and exchange before it looks at the gradients, here as under DDP:
@@ -230,19 +230,19 @@ class GradientAllreduce:
         scaler.step(optimizer)
         scaler.update()
 
-    An overflow on any rank becomes infinity on all: all skip the step, and all lower their scales. What waits in residuals
-    follows the scale.
+    An overflow on any rank becomes infinity on all: all skip the step, and all lower their scales. What waits in residuals follows
+    the scale.
 
     `comm` is a weir.Communicator, by default one of all ranks. Further keywords are those of weir.AllreducePlan: algorithm,
-    wire_values, warmup_iterations and so on; `count`, `type`, `memory` and `average` are not among them.
+    wire_values, warmup_iterations and so on. They do not include `count`, `type`, `memory` and `average`.
 
-    It is made for the parameters that need gradients then. Where others need them later, or some are replaced or resized, run()
-    throws on all ranks: call close(), and make a new one. state_dict() and load_state_dict() take residuals
-    along, where the parameters that have them keep names and shapes.
+    A GradientAllreduce is made for the parameters that need gradients then. If others need them later, or some are replaced or
+    resized, run() throws on all ranks: call close(), and make a new one. state_dict() and load_state_dict() take residuals along,
+    if the parameters that have them keep names and shapes.
 
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
-    belongs to one thread at a time. In CUDA memory, work is ordered by the current stream. Beside the plans it holds a
-    copy of the gradients. Initial parameters are not broadcast: DDP does that, a plain loop must, or seed all ranks alike.
+    belongs to one thread at a time. In CUDA memory, the current stream orders work. Besides the plans it holds a copy of the
+    gradients. It does not broadcast initial parameters: DDP does that; a plain loop must, or seed all ranks with the same number.
     """
 
     def __init__(
@@ -297,13 +297,13 @@ class GradientAllreduce:
                     self._add(small, dense)
 
     def _find_unused(self) -> None:
-        """DDP will throw away what is delivered to parameters that no rank has used."""
+        """Prepares to find unused parameters: DDP will throw away what is delivered to parameters that no rank has used."""
         self._use = AllreducePlan(
             self._comm, count=self._used.size, algorithm="dense_rabenseifner", average=False, name="used parameters"
         )
 
     def _unused(self) -> List[str]:
-        """Those whose gradient is 0 on all ranks: DDP does not say whether they have been used."""
+        """Returns the parameters whose gradient is 0 on all ranks, since DDP does not say whether they have been used."""
         if self._use is None:
             return []
         self._use.run(self._used)
@@ -317,13 +317,13 @@ class GradientAllreduce:
     def run(self) -> None:
         """Collective. Overwrites each parameter's `grad` with the update. A `grad` of None counts as 0, and is made.
 
-        ArgumentError on all ranks where the model of one no longer has the parameters that it had when this was made: others need
-        gradients, some were replaced, or have another shape. Where Ctrl-C ends it, it is still in flight: wait() goes on with it.
+        ArgumentError on all ranks if one rank's model no longer has the parameters that it had when this was made: others need
+        gradients, some were replaced, or have another shape. If Ctrl-C ends it, it is still in flight: wait() goes on with it.
         """
         self._run(None)
 
     def wait(self) -> None:
-        """Goes on with a run() that Ctrl-C has ended, and throws what it ends with. Without one, nothing happens."""
+        """Goes on with a run() that Ctrl-C has ended, and throws its error. Does nothing without such a run."""
         if not self._running:
             return
         with self._stream():
@@ -357,7 +357,7 @@ class GradientAllreduce:
         self.wait()
 
     def _refuse_changes(self) -> None:
-        """Of the model's parameters: what is not exchanged would differ between ranks."""
+        """Refuses changes of the model's parameters: what is not exchanged would differ between ranks."""
         model = self._model()
         if model is None:
             return
@@ -385,7 +385,7 @@ class GradientAllreduce:
         return parameter.grad.detach()
 
     def _finish_groups(self, unused: Collection[str]) -> Optional[Error]:
-        """All of them, also where one ends with an error, the first of which this returns: the next step must find none in
+        """Finishes all groups, even if one ends with an error, and returns the first error. The next step must find no group in
         flight."""
         for group in self._groups:
             group.wait()
@@ -395,21 +395,21 @@ class GradientAllreduce:
         return next((group.failure for group in self._groups if group.failure is not None), None)
 
     def _follow_scale(self) -> None:
-        """Between steps."""
+        """Follows the scale of the scaler, between steps."""
         factor = self._scale.change()
         if factor != 1:
             for group in self._groups:
                 group.scale(factor)
 
     def _stream(self) -> ContextManager[Any]:
-        """In CUDA memory everything happens on a stream of its own, after what is on the current one."""
+        """Returns the context of the stream on which everything happens in CUDA memory, after what is on the current one."""
         if self._cuda is None:
             return contextlib.nullcontext()
         self._cuda.wait_stream(torch.cuda.current_stream(self._cuda.device))
         return torch.cuda.stream(self._cuda)  # type: ignore[no-any-return]
 
     def _reduce(self, bucket: Any) -> Any:
-        """A bucket of DDP is ready. Its future is set at the end of the backward pass, when DDP begins to wait for it."""
+        """Takes a bucket of DDP that is ready. Its future is set at the end of the backward pass, when DDP begins to wait."""
         if bucket.index() == 0:
             try:
                 # DDP queues its own after the last bucket; they are called in turn.
@@ -439,7 +439,7 @@ class GradientAllreduce:
             self._used[self._number_of[name]] = bool(gradient.any())
 
     def _progress(self) -> None:
-        """Of any plan is that of all. What one has ended with, finish() throws."""
+        """Makes progress: that of any plan is that of all. finish() throws errors."""
         with contextlib.suppress(Error):
             for group in self._groups:
                 if group.operation is not None and not group.operation.test():
@@ -463,15 +463,15 @@ class GradientAllreduce:
 
     @property
     def bytes_sent(self) -> int:
-        """By this rank in the last step, all groups together."""
+        """Bytes that this rank sent in the last step, of all groups together."""
         return sum(sum(group.plan.statistics.bytes_sent.values()) for group in self._groups)
 
     def state_dict(self) -> Dict[str, Any]:
-        """What lives from one step to the next on this rank, for torch.save; every rank saves its own, after the same step.
+        """Returns what lives from one step to the next on this rank, for torch.save. Every rank saves its own, after the same step.
 
-        "residual" has a tensor for each parameter that travels sparsely, of its shape and in host memory. "groups" has what
-        else is needed to go on bit for bit. Together twice the size of the parameters. Residuals are of the scale that the
-        scaler has: save and load both, at the same place of the loop.
+        "residual" has a tensor for each parameter that travels sparsely, of its shape and in host memory. "groups" has what else is
+        needed to go on bit for bit. Together they take twice the size of the parameters. Residuals are of the scale that the scaler
+        has: save and load both, at the same place of the loop.
         """
         self._follow_scale()
         residual: Dict[str, Any] = {}
@@ -491,10 +491,10 @@ class GradientAllreduce:
         return {"version": STATE_VERSION, "rank": self._comm.rank, "ranks": self._comm.size, "residual": residual, "groups": groups}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where state_dict() was called: on as many ranks, each with its own, all at the same step. With the same
-        keywords the next step has the same bits. With others, or other groups, residuals find their parameters, while thresholds
-        and schedules start anew. Not collective. ArgumentError where the state is of another rank or model, or damaged, and
-        BusyError while a run is in flight; then nothing changes."""
+        """Not collective. Goes on where state_dict() was called, with as many ranks, each with its own state, all at the same step.
+        With the same keywords the next step has the same bits. With others, or other groups, residuals find their parameters, while
+        thresholds and schedules start anew. ArgumentError if the state is of another rank or model, or damaged, and BusyError while
+        a run is in flight; then nothing changes."""
         self._check_state(state)
         layout = [(group["parameters"], group["keywords"]) for group in state["groups"]]
         same = layout == [(list(group.views), plain(group.keywords)) for group in self._groups]
@@ -572,14 +572,14 @@ def refuse_keywords(maker: str, keywords: Mapping[str, Any], min_elements: Any, 
 
 
 class Scale:
-    """By what a GradScaler multiplies the loss, where there is one."""
+    """The factor by which a GradScaler multiplies the loss, if there is one."""
 
     def __init__(self, scaler: Any) -> None:
         self.scaler = scaler
         self._last: Optional[float] = None
 
     def change(self) -> float:
-        """Since the last call."""
+        """Returns the factor divided by that of the last call; 1 at the first call and without a scaler."""
         if self.scaler is None:
             return 1.0
         last, self._last = self._last, float(self.scaler.get_scale())
@@ -611,7 +611,7 @@ def shortened(names: List[str]) -> str:
 
 
 def in_groups(parameters: Dict[str, Any], min_elements: int, group_elements: int) -> List[Dict[str, Any]]:
-    """The large ones, last ones first, as many in a group as fit."""
+    """Returns the large parameters in groups, last ones first, as many in a group as fit."""
     groups: List[Dict[str, Any]] = []
     elements = 0
     for name, parameter in reversed(list(parameters.items())):
@@ -632,29 +632,27 @@ def refuse_sparse(name: str, gradient: Any) -> None:
 
 
 def plain(keywords: Mapping[str, Any]) -> Dict[str, Any]:
-    """For files: enumerators by name."""
+    """Returns values for files: enumerators by name."""
     return {name: getattr(value, "name", value) for name, value in keywords.items()}
 
 
 def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> Tuple[GradientAllreduce, Any]:
-    """A state and a communication hook for a DistributedDataParallel:
+    """Collective. Returns a state and a communication hook for a DistributedDataParallel:
 
         state, hook = weir.torch.ddp_hook(model, density=0.01)
         model.register_comm_hook(state, hook)
 
-    The state is a GradientAllreduce, made with `keywords`. The hook copies what a bucket of DDP has into the groups, in
-    whichever buckets DDP puts parameters, starts the plans of complete groups, and advances those in flight. DDP's
-    futures are set at the end of the backward pass, before DDP waits for them. Gradient accumulation under no_sync(), unused
-    parameters, static graphs and join() work as without the hook; so does DDP's mixed precision, whose gradients are summed in
-    float32.
+    The state is a GradientAllreduce, made with `keywords`. `comm` must have as many ranks as DDP's process group. The hook copies
+    what a bucket of DDP has into the groups, in whichever buckets DDP puts parameters. It starts the plans of complete groups, and
+    advances those in flight. DDP's futures are set at the end of the backward pass, before DDP waits for them. Gradient
+    accumulation under no_sync(), unused parameters, static graphs and join() work as without the hook. So does DDP's mixed
+    precision, whose gradients are summed in float32.
 
-    With find_unused_parameters=True, DDP leaves alone the gradient of a parameter that no rank has used; what would be delivered
-    to it waits for a step that uses it.
+    With find_unused_parameters=True, DDP leaves alone the gradient of a parameter that no rank has used; what would be delivered to
+    it waits for a step that uses it.
 
-    Where the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used
-    any further. Nor can it where Ctrl-C has ended backward(): the exchange cannot be waited for again, as run() can.
-
-    Collective. `comm` must have as many ranks as DDP's process group.
+    If the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used any
+    further. Nor can it if Ctrl-C has ended backward(): unlike run(), the exchange cannot be waited for again.
     """
     if comm is None:
         comm = everybody()
@@ -683,9 +681,9 @@ caches: weakref.WeakKeyDictionary[Any, Tuple[Dict[str, Any], GradientAllreduce]]
 
 
 def all_reduce_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -> GradientAllreduce:
-    """Collective. Overwrites the gradients of `model` with their averaged sparse update: between backward() and the optimizer's
-    step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model, and is returned by every
-    call. After its close() the next call makes another one: close it where parameters are unfrozen or replaced. To load a saved
+    """Collective. Overwrites the gradients of `model` with their averaged sparse update. Call it between backward() and the
+    optimizer's step(). The first call makes a GradientAllreduce with `keywords`, which lives as long as the model; every call
+    returns it. After its close() the next call makes another one: close it if parameters are unfrozen or replaced. To load a saved
     state before the first step, make a GradientAllreduce yourself. Initial parameters are not broadcast."""
     if isinstance(model, DistributedDataParallel):
         raise ArgumentError("the model is a DistributedDataParallel, which averages gradients itself: use ddp_hook(model)")
@@ -707,8 +705,9 @@ fusing: weakref.WeakSet[FusedGradients] = weakref.WeakSet()  # that have hooks o
 class FusedGradients:
     """Hands the gradients of a model to a weir.FusedAllreduce while backward() computes them. fuse_gradients() makes one.
 
-    `allreduce` is that FusedAllreduce: for statistics, explanation() and checkpoints (with a `scaler`, call follow_scale() before one is
-    saved). Its tensors are the parameters that need gradients, in the model's order. It belongs to one thread at a time, and each iteration is one backward pass and wait_all().
+    `allreduce` is that FusedAllreduce, for statistics, explanation() and checkpoints. With a `scaler`, call follow_scale() before
+    one is saved. Its tensors are the parameters that need gradients, in the model's order. FusedGradients belong to one thread at a
+    time. Each iteration is one backward pass and wait_all().
     """
 
     def __init__(
@@ -756,12 +755,12 @@ class FusedGradients:
         fusing.add(self)
 
     def _has_any(self, parameters: Mapping[str, Any]) -> bool:
-        """Whether it takes gradients of any of these."""
+        """Returns whether it takes gradients of any of these parameters."""
         mine = {id(parameter) for parameter in self._parameters.values()}
         return any(id(parameter) in mine for parameter in parameters.values())
 
     def _take(self, name: str) -> None:
-        """The gradient of a parameter is complete."""
+        """Takes the gradient of a parameter, which is complete."""
         if self._paused:
             return
         parameter = self._parameters[name]
@@ -777,8 +776,8 @@ class FusedGradients:
             self._failure = self._failure or error
 
     def wait_all(self) -> None:
-        """Collective, once for each backward pass: until each parameter's `grad` is the update. With `optional`, a `grad` that is
-        None gets one. Throws what any rank's gradients had wrong, on all ranks. Ctrl-C ends it; it may be called again."""
+        """Collective, once for each backward pass. Waits until each parameter's `grad` is the update. With `optional`, a `grad`
+        that is None gets one. Throws what any rank's gradients had wrong, on all ranks. Ctrl-C ends it; it may be called again."""
         if self._optional:
             for name, parameter in self._parameters.items():
                 if name not in self._arrived:
@@ -817,7 +816,7 @@ class FusedGradients:
                 late.mul_(factor)
 
     def _model_change(self) -> Optional[Error]:
-        """What is wrong where the model's parameters are others than they were."""
+        """Returns what is wrong if the model's parameters are others than they were."""
         model = self._model()
         if model is None:
             return None
@@ -829,7 +828,7 @@ class FusedGradients:
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes within only add to the gradients, which the next one outside hands in."""
+        """Makes a context in which backward passes only add to the gradients; the next pass outside hands them in."""
         self._paused, before = True, self._paused
         try:
             yield
@@ -849,7 +848,7 @@ class FusedGradients:
 
 
 def accumulator(parameter: Any) -> Any:
-    """What adds to the parameter's gradient, at the end of its way back."""
+    """Returns what adds to the parameter's gradient, at the end of its way back."""
     return parameter.expand_as(parameter).grad_fn.next_functions[0][0]
 
 
@@ -874,19 +873,23 @@ def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: 
             optimizer.step()
 
     Parameters of fewer than `min_elements` elements (8192), such as biases and norms, travel whole, beside the entries of their
-    buffer. `optional=True` where parameters may get no gradient in some iterations, on some ranks or all. With a GradScaler, give
-    it as `scaler`, and call wait_all() before it looks at the gradients: scale(loss).backward(), wait_all(), unscale_(), step(),
-    update(). An overflow on any rank becomes infinity on all, so that all skip the step and lower their scales. Further keywords are
+    buffer. Give `optional=True` if parameters may get no gradient in some iterations, on some ranks or all. Further keywords are
     those of weir.FusedAllreduce, except `type`. All parameters are float32, or all float64, on the CPU. Initial parameters are not
-    broadcast. To accumulate gradients of several passes, run all but the last within no_sync(). Call optimizer.step() and
-    zero_grad() only after wait_all(); after a backward() that failed, call wait_all() on all ranks and catch what it throws. To
-    freeze, add or replace parameters, close() this and fuse anew. Keep what this returns: the hooks do nothing without it.
+    broadcast.
+
+    With a GradScaler, give it as `scaler`, and call wait_all() before it looks at the gradients: scale(loss).backward(),
+    wait_all(), unscale_(), step(), update(). An overflow on any rank becomes infinity on all, so that all skip the step and lower
+    their scales.
+
+    To accumulate gradients of several passes, run all but the last within no_sync(). Call optimizer.step() and zero_grad() only
+    after wait_all(). After a backward() that failed, call wait_all() on all ranks and catch what it throws. To freeze, add or
+    replace parameters, close() this and fuse anew. Keep what this returns: the hooks do nothing without it.
     """
     return FusedGradients(model, comm, **keywords)
 
 
 def interfaces() -> Dict[str, str]:
-    """The IPv4 addresses of this host's network interfaces, and their names. Linux."""
+    """Returns the IPv4 addresses of this host's network interfaces, and their names. Linux."""
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         for _, name in socket.if_nameindex():
@@ -897,7 +900,8 @@ def interfaces() -> Dict[str, str]:
 
 
 def own_address(towards: str = "192.0.2.1") -> str:
-    """From which address this host sends to another; nothing is sent. Not what its name stands for: that may be 127.0.1.1."""
+    """Returns the address from which this host sends to another; sends nothing. This is not the address of its name, which may be
+    127.0.1.1."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         try:
             one.connect((towards, 9))
@@ -907,9 +911,9 @@ def own_address(towards: str = "192.0.2.1") -> str:
 
 
 def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo", **keywords: Any) -> Communicator:
-    """Collective. torch.distributed.init_process_group for the ranks of `comm`, by default all: no MASTER_ADDR needed. Rank 0
-    listens, and tells the others where. Gloo takes the network interface that leads to rank 0, unless GLOO_SOCKET_IFNAME names
-    one; that variable is set then. Returns the communicator, for ddp_hook."""
+    """Collective. Calls torch.distributed.init_process_group for the ranks of `comm`, by default all; needs no MASTER_ADDR. Rank 0
+    listens, and tells the others where. Gloo takes the network interface that leads to rank 0, unless GLOO_SOCKET_IFNAME names one;
+    that variable is set then. Returns the communicator, for ddp_hook."""
     if comm is None:
         comm = everybody()
     alone = len(comm.group("node")) == comm.size
