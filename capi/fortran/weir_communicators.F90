@@ -1,4 +1,4 @@
-! weir_communicators.F90: groups of ranks. WEIR_MPI_F08 is defined where the compiler has MPI's module mpi_f08.
+! weir_communicators.F90: groups of ranks. WEIR_MPI_F08 is defined if the compiler has MPI's module mpi_f08.
 module weir_communicators
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real64
@@ -14,64 +14,63 @@ module weir_communicators
   public :: weir_communicator, owner_of
 
   !> A group of ranks and the machine under them. It cannot be copied. It ends with destroy or with its scope, once no plan, table
-  !> or schedule made from it is left; that is collective, and before MPI_Finalize. Ranks count from 0, as in MPI.
+  !> or schedule made from it is left. That end is collective, and comes before MPI_Finalize. Ranks count from 0, as in MPI.
   type :: weir_communicator
     private
     type(comm_owner), pointer :: owner => null()
   contains
-    !> Collective. (communicator, ierr): from one of MPI, an integer of module mpi or mpif.h, or a type(MPI_Comm) of mpi_f08.
-    !> It is duplicated. A communicator that this variable had before ends first.
+    !> Collective. (communicator, ierr): makes it from a communicator of MPI, an integer of module mpi or mpif.h, or a
+    !> type(MPI_Comm) of mpi_f08. Duplicates that communicator. A communicator that this variable had before ends first.
     generic :: create => create_mpi
 #ifdef WEIR_MPI_F08
     generic :: create => create_mpi_f08
     procedure, private :: create_mpi_f08
 #endif
     procedure, private :: create_mpi
-    !> Collective. (ierr): over all ranks of the program. Before MPI_Init, call weir_init.
+    !> Collective. (ierr): makes it of all ranks of the program. If MPI is not initialised, call weir_init before.
     procedure :: create_world
-    !> Collective. (ierr): WEIR_ERR_BUSY while plans or tables made from it exist; it then stays usable.
+    !> Collective. (ierr): ends it. WEIR_ERR_BUSY while plans or tables made from it exist; it then stays usable.
     procedure :: destroy
-    !> (ierr): this rank's number.
+    !> (ierr): returns this rank's number.
     procedure :: rank => comm_rank
-    !> (ierr): the number of ranks.
+    !> (ierr): returns the number of ranks.
     procedure :: size => comm_size
-    !> (): the machine as this communicator sees it, an indented tree.
+    !> (): returns the machine as this communicator sees it, as an indented tree.
     procedure :: topology
-    !> (peer, ierr): nearest common level of this rank and `peer`, WEIR_LEVEL_SELF, ...
+    !> (peer, ierr): returns the nearest common level of this rank and `peer`, WEIR_LEVEL_SELF, ...
     procedure :: level
-    !> (level, ierr): the ranks, ascending, that share `level` with this one, which is one of them.
+    !> (level, ierr): returns the ranks that share `level` with this one, in ascending order. This rank is one of them.
     procedure :: group
-    !> Collective. (ierr): the GPU that this rank should use; -1 where it sees none.
+    !> Collective. (ierr): returns the number of the GPU that this rank should use; -1 if it sees none.
     procedure :: nearest_gpu
-    !> Collective. (runs, ierr): for each rank, from 0 on, its share of the time for which ranks have waited in their last `runs`
-    !> calls.
+    !> Collective. (runs, ierr): returns, for each rank from 0 on, its share of the time for which ranks have waited in their last
+    !> `runs` calls.
     procedure :: stragglers
-    !> Collective, blocking. (data, root, ierr): a few numbers, or a text, for setting up: `data` becomes that of rank `root`. All
-    !> ranks give as many, at most 1 MiB, and the same root.
+    !> Collective, blocking. (data, root, ierr): copies the `data` of rank `root`, numbers or a text, to every rank. Meant for what
+    !> little a setup needs. All ranks give as much, at most 1 MiB, and the same root.
     generic :: broadcast => broadcast_int32, broadcast_int64, broadcast_real64, broadcast_text
     procedure, private :: broadcast_int32, broadcast_int64, broadcast_real64, broadcast_text
-    !> Collective, blocking. (mine, all, ierr): the same for `mine` of every rank: `all`, as many times as large as there are ranks,
-    !> has them in rank order.
+    !> Collective, blocking. (mine, all, ierr): gathers `mine` of every rank in `all`, in rank order. `all` is as many times as large
+    !> as there are ranks. The same limit holds as for broadcast.
     generic :: allgather => allgather_int32, allgather_int64, allgather_real64
     procedure, private :: allgather_int32, allgather_int64, allgather_real64
-    !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`. Folders of the path that do not exist
-    !> are made.
+    !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`. Makes missing folders of the path.
     procedure :: dump
-    !> (): text of the last error of the communicator, or of a plan, table or schedule made from it.
+    !> (): returns the text of the last error of the communicator, or of a plan, table or schedule made from it.
     procedure :: last_error
     generic :: assignment(=) => refuse_copy
     procedure, private :: refuse_copy
     final :: finalise
   end type
 
-  !> The address of an array; none where it has no elements.
+  !> Returns the address of an array; null if it has no elements.
   interface address_of
     module procedure address_of_int32, address_of_int64, address_of_real64
   end interface
 
 contains
 
-  !> For the modules of plans, tables and schedules.
+  !> Returns the owner of a communicator, for the modules of plans, tables and schedules.
   function owner_of(comm) result(owner)
     class(weir_communicator), intent(in) :: comm
     type(comm_owner), pointer :: owner
@@ -141,7 +140,7 @@ contains
     call end_call(status, self%owner, ierr)
   end subroutine
 
-  !> No longer a user of the communicator. A copy of `self` may have been closed before.
+  !> Stops being a user of the communicator. A copy of `self` may have been closed before.
   subroutine close(self)
     class(weir_communicator), intent(inout) :: self
 
@@ -328,7 +327,7 @@ contains
                          8_c_int64_t * size(all, kind=c_int64_t), ierr)
   end subroutine
 
-  !> Room of another size than that for all ranks is an error on all ranks: no address is one.
+  !> Gathers bytes. If `room` is not that for all ranks, passes a null address, which is an error on all ranks.
   subroutine allgather_bytes(self, mine, bytes, all, room, ierr)
     class(weir_communicator), intent(in) :: self
     type(c_ptr), intent(in) :: mine, all

@@ -1,4 +1,4 @@
-! weir_library.f90: what belongs to no communicator. Any thread may call it at any time, unless it says otherwise.
+! weir_library.f90: procedures that need no communicator. Any thread may call them at any time, unless they say otherwise.
 module weir_library
   use, intrinsic :: iso_c_binding, only: c_funloc, c_int, c_int32_t, c_null_funptr, c_null_ptr, c_ptr, c_sizeof
   use weir_c
@@ -12,8 +12,8 @@ module weir_library
             weir_set_log_procedure
 
   abstract interface
-    !> Takes the library's messages, each one line. Any thread that calls Weir may call it. It must not call Weir, except for what
-    !> belongs to no communicator.
+    !> Takes one message of the library, which is one line. Any thread that calls Weir may call it. It may call only those
+    !> procedures of Weir that need no communicator.
     subroutine weir_log_procedure(level, text)
       integer, intent(in) :: level !< WEIR_LOG_LEVEL_ERROR, ...
       character(len=*), intent(in) :: text
@@ -24,7 +24,7 @@ module weir_library
 
 contains
 
-  !> Version of the library in use.
+  !> Gives the version of the library in use.
   subroutine weir_version(major, minor, patch)
     integer, intent(out) :: major, minor, patch
     integer(c_int) :: c_major, c_minor, c_patch
@@ -35,7 +35,7 @@ contains
     patch = c_patch
   end subroutine
 
-  !> Text of a status, as `ierr` has it.
+  !> Returns the text of a status, as `ierr` has it.
   function weir_status_text(status) result(text)
     integer, intent(in) :: status
     character(len=:), allocatable :: text
@@ -43,7 +43,7 @@ contains
     text = text_of(c_status_string(int(status, c_int)))
   end function
 
-  !> Name of a level, WEIR_LEVEL_SELF, ...; empty for any other number.
+  !> Returns the name of a level, WEIR_LEVEL_SELF, ...; empty for any other number.
   function weir_level_name(level) result(name)
     integer, intent(in) :: level
     character(len=:), allocatable :: name
@@ -51,7 +51,7 @@ contains
     name = text_of(c_level_name(int(level, c_int32_t)))
   end function
 
-  !> Text of this thread's last error that had no communicator; others: last_error of the communicator.
+  !> Returns the text of this thread's last error that had no communicator. last_error of a communicator has the others.
   function weir_last_error() result(text)
     character(len=:), allocatable :: text
     type(comm_owner), pointer :: none
@@ -60,7 +60,8 @@ contains
     text = last_text(none)
   end function
 
-  !> Initialises MPI, unless the program has done so. For programs that do not call MPI themselves. Not by two threads at once.
+  !> Initialises MPI, unless the program has done so. Meant for programs that do not call MPI themselves. Two threads must not call
+  !> it at once.
   subroutine weir_init(ierr)
     integer, intent(out), optional :: ierr
     type(comm_owner), pointer :: none
@@ -69,7 +70,7 @@ contains
     call end_call(c_init(), none, ierr)
   end subroutine
 
-  !> Collective. Finalises MPI where weir_init has initialised it, else does nothing. Destroy communicators before.
+  !> Collective. Finalises MPI if weir_init has initialised it, else does nothing. Destroy communicators before.
   subroutine weir_finalize(ierr)
     integer, intent(out), optional :: ierr
     type(comm_owner), pointer :: none
@@ -78,21 +79,21 @@ contains
     call end_call(c_finalize(), none, ierr)
   end subroutine
 
-  !> The MPI that Weir was built for: Open MPI, or MPICH for all libraries of its ABI.
+  !> Returns the MPI that Weir was built for: Open MPI, or MPICH for all libraries of its ABI.
   function weir_mpi_family() result(text)
     character(len=:), allocatable :: text
 
     text = text_of(c_mpi_family())
   end function
 
-  !> What the MPI library in use says of itself.
+  !> Returns what the MPI library in use says of itself.
   function weir_mpi_library() result(text)
     character(len=:), allocatable :: text
 
     text = text_of(c_mpi_library())
   end function
 
-  !> Every algorithm that a configuration may name.
+  !> Returns every algorithm that a configuration may name.
   function weir_algorithms() result(list)
     type(weir_algorithm_info), allocatable :: list(:)
     type(c_algorithm_info) :: c
@@ -109,7 +110,7 @@ contains
     end do
   end function
 
-  !> Every compressor that a configuration may name, besides 'none'.
+  !> Returns every compressor that a configuration may name, besides 'none'.
   function weir_compressors() result(list)
     type(weir_compressor_info), allocatable :: list(:)
     type(c_compressor_info) :: c
@@ -126,7 +127,7 @@ contains
     end do
   end function
 
-  !> Every exchange that a table's configuration may name.
+  !> Returns every exchange that a table's configuration may name.
   function weir_exchanges() result(list)
     type(weir_exchange_info), allocatable :: list(:)
     type(c_exchange_info) :: c
@@ -143,7 +144,7 @@ contains
     end do
   end function
 
-  !> Every WEIR_* environment variable.
+  !> Returns every WEIR_* environment variable.
   function weir_settings() result(list)
     type(weir_setting_info), allocatable :: list(:)
     type(c_setting_info) :: c
@@ -160,8 +161,8 @@ contains
     end do
   end function
 
-  !> From now on messages go to `receiver`, a module procedure, instead of stderr; without it, to stderr again. Not while another
-  !> thread calls Weir.
+  !> Sends messages to `receiver`, a module procedure, instead of stderr from now on; without it, brings stderr back. No other
+  !> thread may call Weir meanwhile.
   subroutine weir_set_log_procedure(receiver, ierr)
     procedure(weir_log_procedure), optional :: receiver
     integer, intent(out), optional :: ierr
