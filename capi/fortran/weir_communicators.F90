@@ -46,12 +46,12 @@ module weir_communicators
     !> Collective. (runs, ierr): returns, for each rank from 0 on, its share of the time for which ranks have waited in their last
     !> `runs` calls.
     procedure :: stragglers
-    !> Collective, blocking. (data, root, ierr): copies the `data` of rank `root`, numbers or a text, to every rank. Meant for what
-    !> little a setup needs. All ranks give as much, at most 1 MiB, and the same root.
+    !> Collective, blocking. (data, root, ierr): copies the `data` of rank `root`, numbers or a text, to every rank. Meant for the
+    !> few bytes of a setup. All ranks give the same number of bytes, at most 1 MiB, and the same root.
     generic :: broadcast => broadcast_int32, broadcast_int64, broadcast_real64, broadcast_text
     procedure, private :: broadcast_int32, broadcast_int64, broadcast_real64, broadcast_text
-    !> Collective, blocking. (mine, all, ierr): gathers `mine` of every rank in `all`, in rank order. `all` is as many times as large
-    !> as there are ranks. The same limit holds as for broadcast.
+    !> Collective, blocking. (mine, all, ierr): gathers `mine` of every rank in `all`, in rank order. `all` is as many times as
+    !> large as there are ranks. The same limit holds as for broadcast.
     generic :: allgather => allgather_int32, allgather_int64, allgather_real64
     procedure, private :: allgather_int32, allgather_int64, allgather_real64
     !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`. Makes missing folders of the path.

@@ -221,8 +221,8 @@ module weir_types
     !> several compressors, the parameters of each are joined by | in the same order: "levels=16||"; the last ones may be left out
     character(len=WEIR_LONG_TEXT_LENGTH) :: compressor_parameters = ''
     integer :: seed = 1 !< seed of random compressors, not negative. Their numbers depend only on seed, iteration, rank and element
-    !> WEIR_FEEDBACK_NONE, ...: what a rank keeps of what it did not deliver. Some compressors must have none, and refuse `residual`
-    !> and `ef21`
+    !> WEIR_FEEDBACK_NONE, ...: what a rank keeps of what it did not deliver. Some compressors work only without error feedback, and
+    !> refuse `residual` and `ef21`
     integer :: error_feedback = WEIR_FEEDBACK_AUTOMATIC
     !> beta of GRACE section IV: share of the residual that is kept, 0 to 1. Must be 1 without a residual
     real(real64) :: feedback_decay = 1.0_real64
@@ -253,7 +253,7 @@ module weir_types
     !> compressors; at most 2^48
     integer(int64) :: warmup_iterations = 0_int64
     integer :: priority = 0 !< priority of this plan's messages; a higher one makes progress first. May differ between ranks
-    character(len=WEIR_TEXT_LENGTH) :: name = 'allreduce' !< name in messages and dumps
+    character(len=WEIR_TEXT_LENGTH) :: name = 'allreduce' !< name in error messages and dumps
   end type
 
   !> What one run of a plan did on this rank. Times are in seconds.
@@ -287,8 +287,8 @@ module weir_types
 
   !> Describes one algorithm, which AllreduceConfig's `algorithm` may name.
   type :: weir_algorithm_info
-    character(len=:), allocatable :: name
-    character(len=:), allocatable :: description
+    character(len=:), allocatable :: name !< name for `algorithm`
+    character(len=:), allocatable :: description !< what it does, as text
     logical :: sparse = .false. !< delivers k entries; a dense algorithm delivers all
     logical :: host_memory = .false. !< takes gradients in host memory
     logical :: cuda_memory = .false. !< takes gradients in CUDA memory
@@ -300,8 +300,8 @@ module weir_types
 
   !> Describes one compressor, which AllreduceConfig's `compressor` may name.
   type :: weir_compressor_info
-    character(len=:), allocatable :: name
-    character(len=:), allocatable :: description
+    character(len=:), allocatable :: name !< name for `compressor`
+    character(len=:), allocatable :: description !< what it does, as text
     character(len=:), allocatable :: source !< paper that describes it
     !> what carries it. "sparse": sparse algorithms carry its entries; "packed": packed algorithms carry its bytes; "linear": dense
     !> algorithms carry its dense values
@@ -319,16 +319,16 @@ module weir_types
     !> number of elements that have a value; the others are 0. Packed messages have values for all elements: `count`
     integer(int64) :: entries = 0
     integer(int64) :: bytes = 0 !< size, including header and checksum
-    character(len=:), allocatable :: compressor
+    character(len=:), allocatable :: compressor !< name of the compressor
     character(len=:), allocatable :: parameters !< all parameters of the compressor: "levels=7,bucket=512"
   end type
 
   !> One WEIR_* environment variable, the value in force, and where that value comes from.
   type :: weir_setting_info
-    character(len=:), allocatable :: name
-    character(len=:), allocatable :: value
-    character(len=:), allocatable :: origin
-    character(len=:), allocatable :: description
+    character(len=:), allocatable :: name !< name of the variable
+    character(len=:), allocatable :: value !< value in force
+    character(len=:), allocatable :: origin !< where the value comes from
+    character(len=:), allocatable :: description !< what the variable sets, as text
   end type
 
   !> Describes one table of `rows` x `width` float32 values. All fields except `name` and the priorities must be equal on all ranks.
@@ -356,7 +356,7 @@ module weir_types
     real(real64) :: initial_range = 0.05_real64
     integer :: priority = 1000000 !< priority of ids, vectors, and gradients of rows that the next batch needs
     integer :: delayed_priority = -1000000 !< priority of the other gradients
-    character(len=WEIR_TEXT_LENGTH) :: name = 'embedding' !< name in messages and dumps
+    character(len=WEIR_TEXT_LENGTH) :: name = 'embedding' !< name in error messages and dumps
   end type
 
   !> What the last lookup and the last update of this rank did. Times are in seconds; in CUDA memory they end when the work is on
@@ -367,7 +367,7 @@ module weir_types
     integer(int64) :: distinct_rows = 0 !< number of distinct rows in the batch: vectors received and gradients sent
     !> number of rows of the update that the next batch of any rank needs; all rows if the next batch is not known
     integer(int64) :: prior_rows = 0
-    !> number of rows that this rank's optimizer stepped; if the table is divided by columns, number of parts of rows
+    !> number of rows that this rank's optimizer stepped; if the table is divided by columns, parts of rows
     integer(int64) :: updated_rows = 0
     logical :: prefetched = .false. !< the ids of the lookup were known before
     logical :: by_node = .false. !< WEIR_ROUTING_BY_NODE is in force
@@ -384,8 +384,8 @@ module weir_types
 
   !> Describes one way to divide and exchange a table.
   type :: weir_exchange_info
-    character(len=:), allocatable :: name
-    character(len=:), allocatable :: description
+    character(len=:), allocatable :: name !< name for `exchange`
+    character(len=:), allocatable :: description !< what it does, as text
   end type
 
   !> Describes where checkpoints go. All fields except `name` must be equal on all ranks.
@@ -400,7 +400,7 @@ module weir_types
     integer(int64) :: compression = 0_int64
     !> restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole
     logical :: strict = .false.
-    character(len=WEIR_TEXT_LENGTH) :: name = 'checkpoint' !< name in messages and dumps
+    character(len=WEIR_TEXT_LENGTH) :: name = 'checkpoint' !< name in error messages and dumps
   end type
 
   !> What the last save and the last restore of this rank did. Times are in seconds.
@@ -417,7 +417,7 @@ module weir_types
 
   !> Describes one tensor of a model. Must be equal on all ranks.
   type :: weir_fused_tensor
-    character(len=WEIR_LONG_TEXT_LENGTH) :: name = '' !< name in messages and checkpoints; all tensors have different names
+    character(len=WEIR_LONG_TEXT_LENGTH) :: name = '' !< name in error messages and checkpoints; all tensors have different names
     integer(int64) :: count = 0_int64 !< number of elements of its gradient; at most 2^32 - 1, with `dense` at most 2^48
     real(real64) :: density = 0.0_real64 !< share k / count of the entries, in (0, 1]; 0: that of the FusionConfig
     !> number of entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 if count > 0
@@ -456,7 +456,7 @@ module weir_types
     !> priority of the buffer with the last tensor of the forward pass. A buffer that is needed earlier has a higher priority. May
     !> differ between ranks
     integer :: priority = 0
-    character(len=WEIR_TEXT_LENGTH) :: name = 'fused' !< name in messages and dumps
+    character(len=WEIR_TEXT_LENGTH) :: name = 'fused' !< name in error messages and dumps
   end type
 
   !> What one iteration of a FusedAllreduce did on this rank, up to wait_all(). Times are in seconds.
@@ -501,7 +501,7 @@ module weir_types
     !> results may be shorter than described, with other sizes in each run. The sizes are gathered first
     logical :: variable = .false.
     integer :: priority = 0 !< priority of gathering; a higher one makes progress first. May differ between ranks
-    character(len=WEIR_TEXT_LENGTH) :: name = 'operator' !< name in messages and dumps
+    character(len=WEIR_TEXT_LENGTH) :: name = 'operator' !< name in error messages and dumps
   end type
 
   !> What the last run of a parallel operator did on this rank. Times are in seconds.
@@ -517,7 +517,7 @@ module weir_types
 
   !> Describes weights that have a learning rate of their own. Must be equal on all ranks.
   type :: weir_optimized_layer
-    !> name in messages and checkpoints, without '/' and control characters; all layers have different names
+    !> name in error messages and checkpoints, without '/' and control characters; all layers have different names
     character(len=WEIR_LONG_TEXT_LENGTH) :: name = ''
     integer(int64) :: count = 0_int64 !< number of elements
     logical :: excluded = .false. !< steps without weight decay and at the plain learning rate; for biases and norms
@@ -545,7 +545,7 @@ module weir_types
     !> current when the optimizer is made
     integer :: memory = WEIR_MEMORY_HOST
     integer :: priority = 0 !< priority of gathering; a higher one makes progress first. May differ between ranks
-    character(len=WEIR_TEXT_LENGTH) :: name = 'optimizer' !< name in messages and checkpoints
+    character(len=WEIR_TEXT_LENGTH) :: name = 'optimizer' !< name in error messages and checkpoints
   end type
 
   !> What the last step of a LayerOptimizer did on this rank. Times are in seconds.
@@ -564,7 +564,7 @@ module weir_types
     real(real64) :: epsilon = 1e-08_real64 !< epsilon of Adam, above 0
     !> also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
     logical :: exact = .false.
-    character(len=WEIR_TEXT_LENGTH) :: name = 'sparse_adam' !< name in messages and checkpoints
+    character(len=WEIR_TEXT_LENGTH) :: name = 'sparse_adam' !< name in error messages and checkpoints
   end type
 
   !> Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
@@ -618,7 +618,8 @@ module weir_types
   type :: weir_sample_loader_config
     integer(int64) :: batch = 32_int64 !< number of samples of a rank in a step, at most the cache's `largest_batch`
     integer(int64) :: seed = 0_int64 !< seed of all permutations
-    real(real64) :: exchanged_share = 0.1_real64 !< share of a node's samples that go to any node, with `node`, from 0 to 1
+    !> share of a node's samples, from 0 to 1, that go to any node, with the order `node`
+    real(real64) :: exchanged_share = 0.1_real64
     integer :: shuffle = WEIR_SHUFFLE_GLOBAL !< WEIR_SHUFFLE_NONE, ...: order of samples
     !> WEIR_PROGRESS_AUTOMATIC, ...: whether rank 0 shows the progress of the first epoch
     integer :: progress = WEIR_PROGRESS_AUTOMATIC

@@ -209,12 +209,12 @@ typedef struct weir_allreduce_config {
   /** name of an algorithm. "auto": the one that the cost functions find cheapest on this machine, which may be dense;
    *  "auto_sparse": the cheapest sparse one; copied */
   const char* algorithm;
-  const char* name;   /**< name in messages and dumps; copied */
+  const char* name;   /**< name in error messages and dumps; copied */
   int32_t type;       /**< weir_data_type: type of the gradient's elements */
   int32_t non_finite; /**< weir_non_finite: what happens if a gradient holds NaN or infinity */
   int32_t priority;   /**< priority of this plan's messages; a higher one makes progress first. May differ between ranks */
-  /** weir_feedback: what a rank keeps of what it did not deliver. Some compressors must have none, and refuse `residual` and
-   *  `ef21` */
+  /** weir_feedback: what a rank keeps of what it did not deliver. Some compressors work only without error feedback, and refuse
+   *  `residual` and `ef21` */
   int32_t error_feedback;
   int32_t average; /**< nonzero: divides the delivered sum by the number of ranks */
   /** weir_wire_format: how messages encode indices, with sparse compressors; others ignore it. With `algorithm = auto` and
@@ -294,22 +294,22 @@ typedef struct weir_statistics {
 /** Describes one algorithm, which AllreduceConfig's `algorithm` may name. Set struct_size to its size before a call fills it. */
 typedef struct weir_algorithm_info {
   size_t struct_size;
-  const char* name;
-  const char* description;
-  int32_t sparse;         /**< nonzero: delivers k entries; a dense algorithm delivers all */
-  int32_t host_memory;    /**< nonzero: takes gradients in host memory */
-  int32_t cuda_memory;    /**< nonzero: takes gradients in CUDA memory */
-  int32_t packed;         /**< nonzero: carries the bytes that compressors make of float32 gradients */
-  const char* parameters; /**< parameters with their defaults: "window=4"; empty: no parameters */
-  const char* counters;   /**< names of the events that plans count: "rethresholded,recut"; empty: plans count nothing */
+  const char* name;        /**< name for `algorithm` */
+  const char* description; /**< what it does, as text */
+  int32_t sparse;          /**< nonzero: delivers k entries; a dense algorithm delivers all */
+  int32_t host_memory;     /**< nonzero: takes gradients in host memory */
+  int32_t cuda_memory;     /**< nonzero: takes gradients in CUDA memory */
+  int32_t packed;          /**< nonzero: carries the bytes that compressors make of float32 gradients */
+  const char* parameters;  /**< parameters with their defaults: "window=4"; empty: no parameters */
+  const char* counters;    /**< names of the events that plans count: "rethresholded,recut"; empty: plans count nothing */
 } weir_algorithm_info;
 
 /** Describes one compressor, which AllreduceConfig's `compressor` may name. Set struct_size to its size before a call fills it. */
 typedef struct weir_compressor_info {
   size_t struct_size;
-  const char* name;
-  const char* description;
-  const char* source; /**< paper that describes it */
+  const char* name;        /**< name for `compressor` */
+  const char* description; /**< what it does, as text */
+  const char* source;      /**< paper that describes it */
   /** what carries it. "sparse": sparse algorithms carry its entries; "packed": packed algorithms carry its bytes; "linear":
    *  dense algorithms carry its dense values */
   const char* carriage;
@@ -326,8 +326,8 @@ typedef struct weir_encoded_info {
   int64_t count;   /**< number of elements of the gradient */
   /** number of elements that have a value; the others are 0. Packed messages have values for all elements: `count` */
   int64_t entries;
-  int64_t bytes; /**< size, including header and checksum */
-  const char* compressor;
+  int64_t bytes;          /**< size, including header and checksum */
+  const char* compressor; /**< name of the compressor */
   const char* parameters; /**< all parameters of the compressor: "levels=7,bucket=512" */
 } weir_encoded_info;
 
@@ -335,10 +335,10 @@ typedef struct weir_encoded_info {
  *  call fills it. */
 typedef struct weir_setting_info {
   size_t struct_size;
-  const char* name;
-  const char* value;
-  const char* origin;
-  const char* description;
+  const char* name;        /**< name of the variable */
+  const char* value;       /**< value in force */
+  const char* origin;      /**< where the value comes from */
+  const char* description; /**< what the variable sets, as text */
 } weir_setting_info;
 
 /** Describes one table of `rows` x `width` float32 values. All fields except `name` and the priorities must be equal on all
@@ -355,7 +355,7 @@ typedef struct weir_embedding_config {
   double epsilon; /**< epsilon of Adagrad and Adam, which need it positive */
   double initial_range; /**< range of the initial values, which are uniform in [-initial_range, initial_range); finite as float32 */
   const char* exchange; /**< name of an exchange: how rows are divided among the ranks and how they travel; copied */
-  const char* name; /**< name in messages and dumps; copied */
+  const char* name; /**< name in error messages and dumps; copied */
   int32_t optimizer; /**< weir_optimizer: how gradients change rows */
   /** weir_wire_values: how messages encode vectors and gradients; dense_allreduce always sends float32. Sums are float32 */
   int32_t wire_values;
@@ -384,26 +384,25 @@ typedef struct weir_embedding_statistics {
   int64_t distinct_rows; /**< number of distinct rows in the batch: vectors received and gradients sent */
   /** number of rows of the update that the next batch of any rank needs; all rows if the next batch is not known */
   int64_t prior_rows;
-  /** number of rows that this rank's optimizer stepped; if the table is divided by columns, number of parts of rows */
-  int64_t updated_rows;
-  int64_t id_bytes_sent;                /**< bytes of the batch's ids, sent by lookup or by the prefetch that it used */
-  int64_t lookup_bytes_sent;            /**< bytes of vectors */
-  int64_t gradient_bytes_sent;          /**< bytes of gradients of rows */
-  int64_t control_bytes_sent;           /**< all other bytes of lookup, its prefetch and update */
+  int64_t updated_rows; /**< number of rows that this rank's optimizer stepped; if the table is divided by columns, parts of rows */
+  int64_t id_bytes_sent; /**< bytes of the batch's ids, sent by lookup or by the prefetch that it used */
+  int64_t lookup_bytes_sent; /**< bytes of vectors */
+  int64_t gradient_bytes_sent; /**< bytes of gradients of rows */
+  int64_t control_bytes_sent; /**< all other bytes of lookup, its prefetch and update */
   int64_t bytes_sent[WEIR_LEVEL_COUNT]; /**< all these bytes, by Level of the peer */
-  double seconds_lookup;                /**< time of the lookup from start to completion */
-  double seconds_coalesce;              /**< time for summing gradients of equal ids, before update() returns */
-  double seconds_prior;                 /**< time from update() until the prior rows were applied */
-  double seconds_update;                /**< time from update() until all rows were applied */
-  int32_t prefetched;                   /**< nonzero: the ids of the lookup were known before */
-  int32_t by_node;                      /**< nonzero: WEIR_ROUTING_BY_NODE is in force */
+  double seconds_lookup; /**< time of the lookup from start to completion */
+  double seconds_coalesce; /**< time for summing gradients of equal ids, before update() returns */
+  double seconds_prior; /**< time from update() until the prior rows were applied */
+  double seconds_update; /**< time from update() until all rows were applied */
+  int32_t prefetched; /**< nonzero: the ids of the lookup were known before */
+  int32_t by_node; /**< nonzero: WEIR_ROUTING_BY_NODE is in force */
 } weir_embedding_statistics;
 
 /** Describes one way to divide and exchange a table. Set struct_size to its size before a call fills it. */
 typedef struct weir_exchange_info {
   size_t struct_size;
-  const char* name;
-  const char* description;
+  const char* name;        /**< name for `exchange` */
+  const char* description; /**< what it does, as text */
 } weir_exchange_info;
 
 /** Describes where checkpoints go. All fields except `name` must be equal on all ranks. Start from WEIR_CHECKPOINT_CONFIG_INIT. */
@@ -416,7 +415,7 @@ typedef struct weir_checkpoint_config {
   const char* folder; /**< folder for the files, which all ranks must see. Weir makes it if its parent exists; copied */
   /** text that identifies the training run. A folder with files of another run is refused. Empty: any run; copied */
   const char* run;
-  const char* name; /**< name in messages and dumps; copied */
+  const char* name; /**< name in error messages and dumps; copied */
   /** nonzero: restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole */
   int32_t strict;
   int32_t reserved; /**< 0 */
@@ -447,7 +446,7 @@ typedef struct weir_fused_tensor {
   int64_t count;    /**< number of elements of its gradient; at most 2^32 - 1, with `dense` at most 2^48 */
   int64_t k;        /**< number of entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 if count > 0 */
   double density;   /**< share k / count of the entries, in (0, 1]; 0: that of the FusionConfig */
-  const char* name; /**< name in messages and checkpoints; all tensors have different names; copied */
+  const char* name; /**< name in error messages and checkpoints; all tensors have different names; copied */
   int32_t dense;    /**< nonzero: sends the tensor whole, together with the other tensors of its buffer; for biases and norms */
   /** nonzero: some or all ranks may leave the tensor out of an iteration. It then contributes nothing there, and its residual
    *  stays */
@@ -475,7 +474,7 @@ typedef struct weir_fusion_config {
    *  cheaper; copied */
   const char* algorithm;
   const char* algorithm_parameters; /**< parameters of the algorithm, as in AllreduceConfig; copied */
-  const char* name;                 /**< name in messages and dumps; copied */
+  const char* name;                 /**< name in error messages and dumps; copied */
   int32_t scheme;                   /**< weir_fusion_scheme: which tensors travel together and what is sparsified */
   int32_t type;                     /**< weir_data_type: type of the gradients' elements: float32 or float64, in host memory */
   int32_t wire_format;              /**< weir_wire_format: how messages encode indices */
@@ -545,7 +544,7 @@ typedef struct weir_operator_part {
  *  WEIR_OPERATOR_CONFIG_INIT. */
 typedef struct weir_operator_config {
   size_t struct_size;
-  const char* name; /**< name in messages and dumps; copied */
+  const char* name; /**< name in error messages and dumps; copied */
   int32_t division; /**< weir_operator_division: which ranks share the parts */
   /** nonzero: results may be shorter than described, with other sizes in each run. The sizes are gathered first */
   int32_t variable;
@@ -575,7 +574,7 @@ typedef struct weir_operator_statistics {
 typedef struct weir_optimized_layer {
   size_t struct_size;
   int64_t count; /**< number of elements */
-  /** name in messages and checkpoints, without '/' and control characters; all layers have different names; copied */
+  /** name in error messages and checkpoints, without '/' and control characters; all layers have different names; copied */
   const char* name;
   int32_t excluded; /**< nonzero: steps without weight decay and at the plain learning rate; for biases and norms */
   int32_t reserved; /**< 0 */
@@ -597,7 +596,7 @@ typedef struct weir_optimizer_config {
   double beta1;             /**< beta1 of lamb, from 0 to below 1 */
   double beta2;             /**< beta2 of lamb, from 0 to below 1 */
   double epsilon;           /**< epsilon of lamb, above 0 */
-  const char* name;         /**< name in messages and checkpoints; copied */
+  const char* name;         /**< name in error messages and checkpoints; copied */
   int32_t rule;             /**< weir_optimizer_rule: how layers step */
   int32_t norms;            /**< weir_operator_division: which ranks share the norms; with lamb, the same as `update` */
   /** weir_operator_division: which ranks share the update and momentum. Each rank keeps the momentum of its part, and weights
@@ -636,7 +635,7 @@ typedef struct weir_sparse_adam_config {
   double beta1;     /**< beta1 of Adam, from 0 to below 1 */
   double beta2;     /**< beta2 of Adam, from 0 to below 1 */
   double epsilon;   /**< epsilon of Adam, above 0 */
-  const char* name; /**< name in messages and checkpoints; copied */
+  const char* name; /**< name in error messages and checkpoints; copied */
   /** nonzero: also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count` */
   int32_t exact;
   int32_t reserved; /**< 0 */
@@ -708,7 +707,7 @@ typedef struct weir_sample_loader_config {
   size_t struct_size;
   int64_t batch;          /**< number of samples of a rank in a step, at most the cache's `largest_batch` */
   int64_t seed;           /**< seed of all permutations */
-  double exchanged_share; /**< share of a node's samples that go to any node, with `node`, from 0 to 1 */
+  double exchanged_share; /**< share of a node's samples, from 0 to 1, that go to any node, with the order `node` */
   int32_t shuffle;        /**< weir_shuffle: order of samples */
   int32_t progress;       /**< weir_progress_display: whether rank 0 shows the progress of the first epoch */
 } weir_sample_loader_config;

@@ -201,7 +201,8 @@ struct AllreduceConfig {
   /// compressors, the parameters of each are joined by | in the same order: "levels=16||"; the last ones may be left out
   std::string compressor_parameters = "";
   int seed = 1;  ///< seed of random compressors, not negative. Their numbers depend only on seed, iteration, rank and element
-  /// what a rank keeps of what it did not deliver. Some compressors must have none, and refuse `residual` and `ef21`
+  /// what a rank keeps of what it did not deliver. Some compressors work only without error feedback, and refuse `residual` and
+  /// `ef21`
   Feedback error_feedback = Feedback::automatic;
   /// beta of GRACE section IV: share of the residual that is kept, 0 to 1. Must be 1 without a residual
   double feedback_decay = 1.0;
@@ -231,7 +232,7 @@ struct AllreduceConfig {
   /// compressors; at most 2^48
   std::int64_t warmup_iterations = 0;
   int priority = 0;  ///< priority of this plan's messages; a higher one makes progress first. May differ between ranks
-  std::string name = "allreduce";  ///< name in messages and dumps
+  std::string name = "allreduce";  ///< name in error messages and dumps
 };
 
 /// What one run of a plan did on this rank. Times are in seconds.
@@ -264,21 +265,21 @@ struct Statistics {
 
 /// Describes one algorithm, which AllreduceConfig's `algorithm` may name.
 struct AlgorithmInfo {
-  std::string_view name;
-  std::string_view description;
-  bool sparse = false;          ///< delivers k entries; a dense algorithm delivers all
-  bool host_memory = false;     ///< takes gradients in host memory
-  bool cuda_memory = false;     ///< takes gradients in CUDA memory
-  bool packed = false;          ///< carries the bytes that compressors make of float32 gradients
-  std::string_view parameters;  ///< parameters with their defaults: "window=4"; empty: no parameters
-  std::string_view counters;    ///< names of the events that plans count: "rethresholded,recut"; empty: plans count nothing
+  std::string_view name;         ///< name for `algorithm`
+  std::string_view description;  ///< what it does, as text
+  bool sparse = false;           ///< delivers k entries; a dense algorithm delivers all
+  bool host_memory = false;      ///< takes gradients in host memory
+  bool cuda_memory = false;      ///< takes gradients in CUDA memory
+  bool packed = false;           ///< carries the bytes that compressors make of float32 gradients
+  std::string_view parameters;   ///< parameters with their defaults: "window=4"; empty: no parameters
+  std::string_view counters;     ///< names of the events that plans count: "rethresholded,recut"; empty: plans count nothing
 };
 
 /// Describes one compressor, which AllreduceConfig's `compressor` may name.
 struct CompressorInfo {
-  std::string_view name;
-  std::string_view description;
-  std::string_view source;  ///< paper that describes it
+  std::string_view name;         ///< name for `compressor`
+  std::string_view description;  ///< what it does, as text
+  std::string_view source;       ///< paper that describes it
   /// what carries it. "sparse": sparse algorithms carry its entries; "packed": packed algorithms carry its bytes; "linear": dense
   /// algorithms carry its dense values
   std::string_view carriage;
@@ -294,16 +295,16 @@ struct EncodedInfo {
   /// number of elements that have a value; the others are 0. Packed messages have values for all elements: `count`
   std::int64_t entries = 0;
   std::int64_t bytes = 0;  ///< size, including header and checksum
-  std::string compressor;
+  std::string compressor;  ///< name of the compressor
   std::string parameters;  ///< all parameters of the compressor: "levels=7,bucket=512"
 };
 
 /// One WEIR_* environment variable, the value in force, and where that value comes from.
 struct SettingInfo {
-  std::string name;
-  std::string value;
-  std::string origin;
-  std::string description;
+  std::string name;         ///< name of the variable
+  std::string value;        ///< value in force
+  std::string origin;       ///< where the value comes from
+  std::string description;  ///< what the variable sets, as text
 };
 
 /// Describes one table of `rows` x `width` float32 values. All fields except `name` and the priorities must be equal on all ranks.
@@ -329,7 +330,7 @@ struct EmbeddingConfig {
   double initial_range = 0.05;
   int priority = 1000000;           ///< priority of ids, vectors, and gradients of rows that the next batch needs
   int delayed_priority = -1000000;  ///< priority of the other gradients
-  std::string name = "embedding";   ///< name in messages and dumps
+  std::string name = "embedding";   ///< name in error messages and dumps
 };
 
 /// What the last lookup and the last update of this rank did. Times are in seconds; in CUDA memory they end when the work is on its
@@ -340,7 +341,7 @@ struct EmbeddingStatistics {
   std::int64_t distinct_rows = 0;  ///< number of distinct rows in the batch: vectors received and gradients sent
   /// number of rows of the update that the next batch of any rank needs; all rows if the next batch is not known
   std::int64_t prior_rows = 0;
-  /// number of rows that this rank's optimizer stepped; if the table is divided by columns, number of parts of rows
+  /// number of rows that this rank's optimizer stepped; if the table is divided by columns, parts of rows
   std::int64_t updated_rows = 0;
   bool prefetched = false;                             ///< the ids of the lookup were known before
   bool by_node = false;                                ///< Routing::by_node is in force
@@ -357,8 +358,8 @@ struct EmbeddingStatistics {
 
 /// Describes one way to divide and exchange a table.
 struct ExchangeInfo {
-  std::string_view name;
-  std::string_view description;
+  std::string_view name;         ///< name for `exchange`
+  std::string_view description;  ///< what it does, as text
 };
 
 /// Describes where checkpoints go. All fields except `name` must be equal on all ranks.
@@ -371,7 +372,7 @@ struct CheckpointConfig {
   std::int64_t compression = 0;
   /// restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole
   bool strict = false;
-  std::string name = "checkpoint";  ///< name in messages and dumps
+  std::string name = "checkpoint";  ///< name in error messages and dumps
 };
 
 /// What the last save and the last restore of this rank did. Times are in seconds.
@@ -388,7 +389,7 @@ struct CheckpointStatistics {
 
 /// Describes one tensor of a model. Must be equal on all ranks.
 struct FusedTensor {
-  std::string name = "";   ///< name in messages and checkpoints; all tensors have different names
+  std::string name = "";   ///< name in error messages and checkpoints; all tensors have different names
   std::int64_t count = 0;  ///< number of elements of its gradient; at most 2^32 - 1, with `dense` at most 2^48
   double density = 0.0;    ///< share k / count of the entries, in (0, 1]; 0: that of the FusionConfig
   /// number of entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 if count > 0
@@ -425,7 +426,7 @@ struct FusionConfig {
   /// priority of the buffer with the last tensor of the forward pass. A buffer that is needed earlier has a higher priority. May
   /// differ between ranks
   int priority = 0;
-  std::string name = "fused";  ///< name in messages and dumps
+  std::string name = "fused";  ///< name in error messages and dumps
 };
 
 /// What one iteration of a FusedAllreduce did on this rank, up to wait_all(). Times are in seconds.
@@ -468,7 +469,7 @@ struct OperatorConfig {
   OperatorDivision division = OperatorDivision::automatic;  ///< which ranks share the parts
   bool variable = false;  ///< results may be shorter than described, with other sizes in each run. The sizes are gathered first
   int priority = 0;  ///< priority of gathering; a higher one makes progress first. May differ between ranks
-  std::string name = "operator";  ///< name in messages and dumps
+  std::string name = "operator";  ///< name in error messages and dumps
 };
 
 /// What the last run of a parallel operator did on this rank. Times are in seconds.
@@ -484,9 +485,10 @@ struct OperatorStatistics {
 
 /// Describes weights that have a learning rate of their own. Must be equal on all ranks.
 struct OptimizedLayer {
-  std::string name = "";  ///< name in messages and checkpoints, without '/' and control characters; all layers have different names
+  /// name in error messages and checkpoints, without '/' and control characters; all layers have different names
+  std::string name = "";
   std::int64_t count = 0;  ///< number of elements
-  bool excluded = false;  ///< steps without weight decay and at the plain learning rate; for biases and norms
+  bool excluded = false;   ///< steps without weight decay and at the plain learning rate; for biases and norms
 };
 
 /// Describes how the layers of a model step. All fields except `name` and `priority` must be equal on all ranks.
@@ -509,7 +511,7 @@ struct OptimizerConfig {
   /// is made
   MemorySpace memory = MemorySpace::host;
   int priority = 0;                ///< priority of gathering; a higher one makes progress first. May differ between ranks
-  std::string name = "optimizer";  ///< name in messages and checkpoints
+  std::string name = "optimizer";  ///< name in error messages and checkpoints
 };
 
 /// What the last step of a LayerOptimizer did on this rank. Times are in seconds.
@@ -528,7 +530,7 @@ struct SparseAdamConfig {
   double epsilon = 1e-08;  ///< epsilon of Adam, above 0
   /// also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
   bool exact = false;
-  std::string name = "sparse_adam";  ///< name in messages and checkpoints
+  std::string name = "sparse_adam";  ///< name in error messages and checkpoints
 };
 
 /// Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
@@ -581,7 +583,7 @@ struct SampleCacheStatistics {
 struct SampleLoaderConfig {
   std::int64_t batch = 32;  ///< number of samples of a rank in a step, at most the cache's `largest_batch`
   std::int64_t seed = 0;  ///< seed of all permutations
-  double exchanged_share = 0.1;  ///< share of a node's samples that go to any node, with `node`, from 0 to 1
+  double exchanged_share = 0.1;  ///< share of a node's samples, from 0 to 1, that go to any node, with the order `node`
   Shuffle shuffle = Shuffle::global;  ///< order of samples
   ProgressDisplay progress = ProgressDisplay::automatic;  ///< whether rank 0 shows the progress of the first epoch
 };

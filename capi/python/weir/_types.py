@@ -439,7 +439,8 @@ class AllreduceConfig(Struct):
         defaults. With several compressors, the parameters of each are joined by | in the same order: "levels=16||"; the last ones
         may be left out
     seed: seed of random compressors, not negative. Their numbers depend only on seed, iteration, rank and element
-    error_feedback: what a rank keeps of what it did not deliver. Some compressors must have none, and refuse `residual` and `ef21`
+    error_feedback: what a rank keeps of what it did not deliver. Some compressors work only without error feedback, and refuse
+        `residual` and `ef21`
     feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1. Must be 1 without a residual
     feedback_gain: gamma of GRACE section IV: factor of the gradients, finite and not 0. Must be 1 with ef21 and without compression
     average: divides the delivered sum by the number of ranks
@@ -460,7 +461,7 @@ class AllreduceConfig(Struct):
     warmup_iterations: number of iterations after the dense ones in which density falls exponentially from 25 % to its target (DGC),
         with sparse compressors; at most 2^48
     priority: priority of this plan's messages; a higher one makes progress first. May differ between ranks
-    name: name in messages and dumps
+    name: name in error messages and dumps
     """
 
     count: int = 0
@@ -562,8 +563,8 @@ class PlanKeywords:
             their defaults. With several compressors, the parameters of each are joined by | in the same order: "levels=16||"; the
             last ones may be left out
         seed: seed of random compressors, not negative. Their numbers depend only on seed, iteration, rank and element
-        error_feedback: what a rank keeps of what it did not deliver. Some compressors must have none, and refuse `residual` and
-            `ef21`
+        error_feedback: what a rank keeps of what it did not deliver. Some compressors work only without error feedback, and refuse
+            `residual` and `ef21`
         feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1. Must be 1 without a residual
         feedback_gain: gamma of GRACE section IV: factor of the gradients, finite and not 0. Must be 1 with ef21 and without
             compression
@@ -585,7 +586,7 @@ class PlanKeywords:
         warmup_iterations: number of iterations after the dense ones in which density falls exponentially from 25 % to its target
             (DGC), with sparse compressors; at most 2^48
         priority: priority of this plan's messages; a higher one makes progress first. May differ between ranks
-        name: name in messages and dumps
+        name: name in error messages and dumps
         """
         self._make(
             comm,
@@ -666,6 +667,8 @@ class Statistics(Struct):
 class AlgorithmInfo(Struct):
     """Describes one algorithm, which AllreduceConfig's `algorithm` may name.
 
+    name: name for `algorithm`
+    description: what it does, as text
     sparse: delivers k entries; a dense algorithm delivers all
     host_memory: takes gradients in host memory
     cuda_memory: takes gradients in CUDA memory
@@ -694,6 +697,8 @@ class AlgorithmInfo(Struct):
 class CompressorInfo(Struct):
     """Describes one compressor, which AllreduceConfig's `compressor` may name.
 
+    name: name for `compressor`
+    description: what it does, as text
     source: paper that describes it
     carriage: what carries it. "sparse": sparse algorithms carry its entries; "packed": packed algorithms carry its bytes; "linear":
         dense algorithms carry its dense values
@@ -724,6 +729,7 @@ class EncodedInfo(Struct):
     count: number of elements of the gradient
     entries: number of elements that have a value; the others are 0. Packed messages have values for all elements: `count`
     bytes: size, including header and checksum
+    compressor: name of the compressor
     parameters: all parameters of the compressor: "levels=7,bucket=512"
     """
 
@@ -742,7 +748,13 @@ class EncodedInfo(Struct):
 
 @dataclass(frozen=True, repr=False)
 class SettingInfo(Struct):
-    """One WEIR_* environment variable, the value in force, and where that value comes from."""
+    """One WEIR_* environment variable, the value in force, and where that value comes from.
+
+    name: name of the variable
+    value: value in force
+    origin: where the value comes from
+    description: what the variable sets, as text
+    """
 
     name: str
     value: str
@@ -778,7 +790,7 @@ class EmbeddingConfig(Struct):
     initial_range: range of the initial values, which are uniform in [-initial_range, initial_range); finite as float32
     priority: priority of ids, vectors, and gradients of rows that the next batch needs
     delayed_priority: priority of the other gradients
-    name: name in messages and dumps
+    name: name in error messages and dumps
     """
 
     rows: int = 0
@@ -859,7 +871,7 @@ class TableKeywords:
         initial_range: range of the initial values, which are uniform in [-initial_range, initial_range); finite as float32
         priority: priority of ids, vectors, and gradients of rows that the next batch needs
         delayed_priority: priority of the other gradients
-        name: name in messages and dumps
+        name: name in error messages and dumps
         """
         self._make(
             comm,
@@ -884,7 +896,7 @@ class EmbeddingStatistics(Struct):
     tokens: number of ids in the batch
     distinct_rows: number of distinct rows in the batch: vectors received and gradients sent
     prior_rows: number of rows of the update that the next batch of any rank needs; all rows if the next batch is not known
-    updated_rows: number of rows that this rank's optimizer stepped; if the table is divided by columns, number of parts of rows
+    updated_rows: number of rows that this rank's optimizer stepped; if the table is divided by columns, parts of rows
     prefetched: the ids of the lookup were known before
     by_node: Routing.by_node is in force
     id_bytes_sent: bytes of the batch's ids, sent by lookup or by the prefetch that it used
@@ -924,7 +936,11 @@ class EmbeddingStatistics(Struct):
 
 @dataclass(frozen=True, repr=False)
 class ExchangeInfo(Struct):
-    """Describes one way to divide and exchange a table."""
+    """Describes one way to divide and exchange a table.
+
+    name: name for `exchange`
+    description: what it does, as text
+    """
 
     name: str
     description: str
@@ -945,7 +961,7 @@ class CheckpointConfig(Struct):
     compression: compression of large arrays. 0: none; 1 to 9: deflate, from fastest to smallest, after shuffling bytes by their
         place in an element
     strict: restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole
-    name: name in messages and dumps
+    name: name in error messages and dumps
     """
 
     folder: str = ""
@@ -986,7 +1002,7 @@ class CheckpointKeywords:
         compression: compression of large arrays. 0: none; 1 to 9: deflate, from fastest to smallest, after shuffling bytes by their
             place in an element
         strict: restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole
-        name: name in messages and dumps
+        name: name in error messages and dumps
         """
         self._make(
             comm,
@@ -1033,7 +1049,7 @@ class CheckpointStatistics(Struct):
 class FusedTensor(Struct):
     """Describes one tensor of a model. Must be equal on all ranks.
 
-    name: name in messages and checkpoints; all tensors have different names
+    name: name in error messages and checkpoints; all tensors have different names
     count: number of elements of its gradient; at most 2^32 - 1, with `dense` at most 2^48
     density: share k / count of the entries, in (0, 1]; 0: that of the FusionConfig
     k: number of entries that each rank selects, 0 <= k <= count; -1: from the density, at least 1 if count > 0
@@ -1079,7 +1095,7 @@ class FusionConfig(Struct):
     non_finite: what happens to the buffer of a tensor with NaN or infinity; other buffers are delivered
     priority: priority of the buffer with the last tensor of the forward pass. A buffer that is needed earlier has a higher
         priority. May differ between ranks
-    name: name in messages and dumps
+    name: name in error messages and dumps
     """
 
     scheme: Union[FusionScheme, str] = FusionScheme.ahead_tapered
@@ -1158,7 +1174,7 @@ class FusionKeywords:
         non_finite: what happens to the buffer of a tensor with NaN or infinity; other buffers are delivered
         priority: priority of the buffer with the last tensor of the forward pass. A buffer that is needed earlier has a higher
             priority. May differ between ranks
-        name: name in messages and dumps
+        name: name in error messages and dumps
         """
         self._make(
             comm,
@@ -1261,7 +1277,7 @@ class OperatorConfig(Struct):
     division: which ranks share the parts
     variable: results may be shorter than described, with other sizes in each run. The sizes are gathered first
     priority: priority of gathering; a higher one makes progress first. May differ between ranks
-    name: name in messages and dumps
+    name: name in error messages and dumps
     """
 
     division: Union[OperatorDivision, str] = OperatorDivision.automatic
@@ -1297,7 +1313,7 @@ class OperatorKeywords:
         division: which ranks share the parts
         variable: results may be shorter than described, with other sizes in each run. The sizes are gathered first
         priority: priority of gathering; a higher one makes progress first. May differ between ranks
-        name: name in messages and dumps
+        name: name in error messages and dumps
         """
         self._make(
             comm,
@@ -1343,7 +1359,7 @@ class OperatorStatistics(Struct):
 class OptimizedLayer(Struct):
     """Describes weights that have a learning rate of their own. Must be equal on all ranks.
 
-    name: name in messages and checkpoints, without '/' and control characters; all layers have different names
+    name: name in error messages and checkpoints, without '/' and control characters; all layers have different names
     count: number of elements
     excluded: steps without weight decay and at the plain learning rate; for biases and norms
     """
@@ -1378,7 +1394,7 @@ class OptimizerConfig(Struct):
     memory: memory that holds weights, gradients, momentum and moments. With cuda, they are on the GPU that is current when the
         optimizer is made
     priority: priority of gathering; a higher one makes progress first. May differ between ranks
-    name: name in messages and checkpoints
+    name: name in error messages and checkpoints
     """
 
     rule: Union[OptimizerRule, str] = OptimizerRule.lars
@@ -1449,7 +1465,7 @@ class OptimizerKeywords:
         memory: memory that holds weights, gradients, momentum and moments. With cuda, they are on the GPU that is current when the
             optimizer is made
         priority: priority of gathering; a higher one makes progress first. May differ between ranks
-        name: name in messages and checkpoints
+        name: name in error messages and checkpoints
         """
         self._make(
             comm,
@@ -1495,7 +1511,7 @@ class SparseAdamConfig(Struct):
     beta2: beta2 of Adam, from 0 to below 1
     epsilon: epsilon of Adam, above 0
     exact: also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
-    name: name in messages and checkpoints
+    name: name in error messages and checkpoints
     """
 
     count: int = 0
@@ -1534,7 +1550,7 @@ class SparseAdamKeywords:
         beta2: beta2 of Adam, from 0 to below 1
         epsilon: epsilon of Adam, above 0
         exact: also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
-        name: name in messages and checkpoints
+        name: name in error messages and checkpoints
         """
         self._make(
             SparseAdamConfig(
@@ -1703,7 +1719,7 @@ class SampleLoaderConfig(Struct):
 
     batch: number of samples of a rank in a step, at most the cache's `largest_batch`
     seed: seed of all permutations
-    exchanged_share: share of a node's samples that go to any node, with `node`, from 0 to 1
+    exchanged_share: share of a node's samples, from 0 to 1, that go to any node, with the order `node`
     shuffle: order of samples
     progress: whether rank 0 shows the progress of the first epoch
     """
@@ -1741,7 +1757,7 @@ class LoaderKeywords:
 
         batch: number of samples of a rank in a step, at most the cache's `largest_batch`
         seed: seed of all permutations
-        exchanged_share: share of a node's samples that go to any node, with `node`, from 0 to 1
+        exchanged_share: share of a node's samples, from 0 to 1, that go to any node, with the order `node`
         shuffle: order of samples
         progress: whether rank 0 shows the progress of the first epoch
         """
