@@ -60,11 +60,12 @@ weir_status weir_checkpoint_get_integer(const weir_checkpoint* checkpoint, const
 weir_status weir_checkpoint_get_real(const weir_checkpoint* checkpoint, const char* name, double* value);
 weir_status weir_checkpoint_get_text(const weir_checkpoint* checkpoint, const char* name, const char** value);
 
-/** Collective, nonblocking. Takes a snapshot and returns. The file is written behind what the program does next, while it calls
- *  Weir now and then. Waits for the previous save. Returns WEIR_ERR_FILE if a file cannot be written; earlier ones stay whole. */
+/** Collective, nonblocking. Takes a snapshot and returns. The file is written while the program goes on and calls Weir now and
+ *  then. Waits for the previous save. Returns WEIR_ERR_FILE if a file cannot be written; earlier ones stay whole. */
 weir_status weir_checkpoint_save(weir_checkpoint* checkpoint, int64_t step);
 /** *done becomes 1 when the file is in its place. The test or wait of a save, or the next save, returns its error, once. */
 weir_status weir_checkpoint_test(weir_checkpoint* checkpoint, int* done);
+/** Waits until the file is in its place. */
 weir_status weir_checkpoint_wait(weir_checkpoint* checkpoint);
 /** Waits as weir_plan_wait_for does. */
 weir_status weir_checkpoint_wait_for(weir_checkpoint* checkpoint, double seconds, int* done);
@@ -83,6 +84,7 @@ weir_status weir_checkpoint_catch_signal(int signal);
 /** Collective, blocking. *stop becomes 1 if any rank has received a signal that weir_checkpoint_catch_signal has named. */
 weir_status weir_checkpoint_stop_requested(weir_checkpoint* checkpoint, int* stop);
 
+/** Gives what the last save and the last restore did on this rank. */
 weir_status weir_checkpoint_get_statistics(const weir_checkpoint* checkpoint, weir_checkpoint_statistics* statistics);
 /** Gives the configuration in force. Texts are valid as long as the checkpoint. */
 weir_status weir_checkpoint_get_config(const weir_checkpoint* checkpoint, weir_checkpoint_config* config);

@@ -6,7 +6,7 @@
 //   checkpoint.add_replicated("weights", weights);
 //   std::int64_t step = checkpoint.restore().value_or(0);        // from the newest file, whatever number of ranks has written it
 //   for (; step < steps; ++step) {
-//     if (step % 100 == 0) checkpoint.save(step);                // returns at once; the file is written behind the next steps
+//     if (step % 100 == 0) checkpoint.save(step);                // returns at once; the file is written during the next steps
 //     ...
 //   }
 //   checkpoint.save(step).wait();
@@ -144,7 +144,9 @@ class Checkpoint {
   /// since the process began: then it is time to save and end.
   [[nodiscard]] bool stop_requested();
 
+  /// Returns what the last save and the last restore did on this rank.
   [[nodiscard]] const CheckpointStatistics& statistics() const;
+  /// Returns the configuration in force.
   [[nodiscard]] const CheckpointConfig& config() const;
   [[nodiscard]] const std::shared_ptr<detail::CheckpointState>& state() const noexcept { return *state_; }
 

@@ -74,7 +74,9 @@ weir_status weir_source_destroy(weir_source* source);
  *  none. Samples that would have to be read or decoded end in WEIR_ERR_STATE. Meant for programs that lose these functions, such
  *  as an interpreter that ends. */
 weir_status weir_source_close(weir_source* source);
+/** Gives the number of samples of the data set. */
 weir_status weir_source_size(const weir_source* source, int64_t* samples);
+/** Gives the bytes of a decoded sample, at most. */
 weir_status weir_source_value_bytes(const weir_source* source, int64_t* bytes);
 /** Returns SampleSource::identity of the source. Valid until this thread's next call; NULL for an invalid source. */
 const char* weir_source_identity(const weir_source* source);
@@ -106,20 +108,25 @@ weir_status weir_cache_refuse(weir_cache* cache, const char* why, int64_t* batch
 /** Makes progress on everything in flight. *done becomes 1 once the batch has finished. Its error is returned once. A batch that
  *  was waited for before is finished. */
 weir_status weir_cache_test(weir_cache* cache, int64_t batch, int* done);
+/** Waits until the batch has finished. */
 weir_status weir_cache_wait(weir_cache* cache, int64_t batch);
 /** Waits as weir_plan_wait_for does. */
 weir_status weir_cache_wait_for(weir_cache* cache, int64_t batch, double seconds, int* done);
 
+/** Gives the number of samples of the data set. */
 weir_status weir_cache_size(const weir_cache* cache, int64_t* samples);
+/** Gives the bytes of a decoded sample, at most. */
 weir_status weir_cache_value_bytes(const weir_cache* cache, int64_t* bytes);
 /** *rank becomes the rank that owns the sample. */
 weir_status weir_cache_owner(const weir_cache* cache, int64_t sample, int* rank);
+/** Gives what the cache has done on this rank so far. */
 weir_status weir_cache_get_statistics(const weir_cache* cache, weir_sample_cache_statistics* statistics);
 /** Gives the configuration in force. Texts are valid as long as the cache. */
 weir_status weir_cache_get_config(const weir_cache* cache, weir_sample_cache_config* config);
 /** Returns, as text, how much of the data set fits into which level. Valid until the next call for this cache; NULL for a NULL
  *  cache. */
 const char* weir_cache_explanation(const weir_cache* cache);
+/** Gives the number of bytes that this rank holds: its part of level 2, and what batches in flight take. */
 weir_status weir_cache_memory_bytes(const weir_cache* cache, int64_t* bytes);
 
 /** The samples that a rank works on in one step. They are in the loader's memory, valid until its next weir_loader_next. Set

@@ -134,6 +134,7 @@ class SampleCache {
   /// Returns the rank that owns a sample.
   [[nodiscard]] int owner(std::int64_t sample) const;
   [[nodiscard]] const SampleCacheConfig& config() const;  ///< configuration in force
+  /// Returns what the cache has done on this rank so far.
   [[nodiscard]] SampleCacheStatistics statistics() const;
   /// Returns, as text, how much of the data set fits into which level.
   [[nodiscard]] std::string explanation() const;
@@ -181,6 +182,7 @@ class SampleLoader {
   /// left of its epoch comes exactly once; on the same ranks with the same batch, it comes in the same batches. From the end of an
   /// epoch it goes on with the next one, which epoch() then returns. Throws Error(WEIR_ERR_ARGUMENT) on all ranks for other text.
   void seek(std::string_view position);
+  /// Returns the configuration in force.
   [[nodiscard]] const SampleLoaderConfig& config() const;
 
  private:

@@ -39,16 +39,22 @@ weir_status weir_embedding_destroy(weir_embedding* table);
  *  them, possibly none) must last only until the call returns; `vectors`, count x width elements, until the lookup has finished. */
 weir_status weir_embedding_lookup_int32(weir_embedding* table, const int32_t* ids, int64_t count, float* vectors);
 weir_status weir_embedding_lookup_int64(weir_embedding* table, const int64_t* ids, int64_t count, float* vectors);
+/** Makes progress. *done becomes 1 when the last lookup has finished. */
 weir_status weir_embedding_lookup_test(weir_embedding* table, int* done);
+/** Waits until the last lookup has finished. */
 weir_status weir_embedding_lookup_wait(weir_embedding* table);
+/** Waits for at most `seconds`; *done as in the test. */
 weir_status weir_embedding_lookup_wait_for(weir_embedding* table, double seconds, int* done);
 
 /** Collective, nonblocking. Says what the next lookup will ask for. A lookup that asks for something else is still correct, but
  *  slower. `ids` must last only until the call returns. The caller need not wait for it. */
 weir_status weir_embedding_prefetch_int32(weir_embedding* table, const int32_t* ids, int64_t count);
 weir_status weir_embedding_prefetch_int64(weir_embedding* table, const int64_t* ids, int64_t count);
+/** Makes progress. *done becomes 1 when the last prefetch has finished. */
 weir_status weir_embedding_prefetch_test(weir_embedding* table, int* done);
+/** Waits until the last prefetch has finished. */
 weir_status weir_embedding_prefetch_wait(weir_embedding* table);
+/** Waits for at most `seconds`; *done as in the test. */
 weir_status weir_embedding_prefetch_wait_for(weir_embedding* table, double seconds, int* done);
 
 /** Collective, nonblocking, once per lookup. Takes the gradients of the vectors of the last lookup, `count` x width elements for
@@ -56,8 +62,11 @@ weir_status weir_embedding_prefetch_wait_for(weir_embedding* table, double secon
  *  one. If this rank's gradients are wrong, the call itself returns the error at once, and the other ranks' test or wait returns
  *  the same one. */
 weir_status weir_embedding_update(weir_embedding* table, const float* gradients, int64_t count);
+/** Makes progress. *done becomes 1 when the last update has finished. */
 weir_status weir_embedding_update_test(weir_embedding* table, int* done);
+/** Waits until the last update has finished. */
 weir_status weir_embedding_update_wait(weir_embedding* table);
+/** Waits for at most `seconds`; *done as in the test. */
 weir_status weir_embedding_update_wait_for(weir_embedding* table, double seconds, int* done);
 
 /** Do the same for tables in CUDA memory. `stream` is a cudaStream_t.
@@ -96,6 +105,7 @@ weir_status weir_embedding_state_bytes(weir_embedding* table, int64_t* bytes);
 weir_status weir_embedding_save_state(weir_embedding* table, void* state, int64_t bytes);
 weir_status weir_embedding_restore_state(weir_embedding* table, const void* state, int64_t bytes);
 
+/** Gives what the last lookup and the last update did on this rank. */
 weir_status weir_embedding_get_statistics(const weir_embedding* table, weir_embedding_statistics* statistics);
 
 #pragma GCC visibility pop

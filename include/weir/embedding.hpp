@@ -83,7 +83,9 @@ class EmbeddingTable {
   /// of the highest rank win. The optimizer's state stays as it is.
   void import_rows(std::int64_t first, std::int64_t count, std::span<const float> values);
 
+  /// Returns what the last lookup and the last update did on this rank.
   [[nodiscard]] const EmbeddingStatistics& statistics() const;
+  /// Returns the configuration in force.
   [[nodiscard]] const EmbeddingConfig& config() const;
   /// Returns the number of bytes that this table holds on this rank.
   [[nodiscard]] std::int64_t memory_bytes() const;

@@ -38,6 +38,7 @@ weir_status weir_fused_skip(weir_fused* fused, int tensor, void* gradient, int64
 weir_status weir_fused_progress(weir_fused* fused);
 /** Makes progress. *done becomes 1 once the update of this tensor is in its gradient. */
 weir_status weir_fused_test(weir_fused* fused, int tensor, int* done);
+/** Waits until the update of this tensor is in its gradient. */
 weir_status weir_fused_wait(weir_fused* fused, int tensor);
 /** Waits for at most `seconds`; *done as in weir_fused_test. */
 weir_status weir_fused_wait_for(weir_fused* fused, int tensor, double seconds, int* done);
@@ -58,6 +59,7 @@ weir_status weir_fused_get_statistics(const weir_fused* fused, weir_fusion_stati
 weir_status weir_fused_get_config(const weir_fused* fused, weir_fusion_config* config);
 /** Returns, as text, which buffers there are and why. Valid until the next call for this object; NULL for a NULL object. */
 const char* weir_fused_explanation(const weir_fused* fused);
+/** Gives the number of bytes that this object holds on this rank, besides the caller's gradients. */
 weir_status weir_fused_memory_bytes(const weir_fused* fused, int64_t* bytes);
 /** Same as weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state. */
 weir_status weir_fused_state_bytes(weir_fused* fused, int64_t* bytes);

@@ -94,6 +94,7 @@ class FusedAllreduce {
   /// Returns the place of a name in the order of the forward pass. Throws Error(WEIR_ERR_ARGUMENT) for an unknown name, and names
   /// the closest one. The functions below throw it for a number out of range.
   [[nodiscard]] int tensor(std::string_view name) const;
+  /// Returns the description of a tensor.
   [[nodiscard]] const FusedTensor& description(int tensor) const;
   /// Returns the number of the buffer that the tensor travels in at present. Buffers are numbered in the order in which they are
   /// expected to start; tensors of one buffer travel together. Returns -1 for the sparse tensors of `ahead`, since each rank
@@ -109,6 +110,7 @@ class FusedAllreduce {
   [[nodiscard]] const FusionConfig& config() const;
   /// Returns, as text, which buffers there are and why.
   [[nodiscard]] std::string explanation() const;
+  /// Returns the number of bytes that this object holds on this rank, besides the caller's gradients.
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// Same as AllreducePlan::state_bytes, save_state and restore_state. Residuals belong to tensors, by name. A state can be
   /// restored to an object of the same tensors, buffers, scheme and algorithm, which has error feedback if the saved one had it,

@@ -26,7 +26,9 @@ struct TrafficCount {
   std::array<std::int64_t, level_count> bytes_sent{}, bytes_received{}, messages_sent{}, messages_received{};
   std::array<std::int64_t, 2> kind_sent{}, kind_received{};  ///< bytes of gradients (values and indices), and of everything else
 
+  /// Returns the bytes sent, of both kinds.
   [[nodiscard]] std::int64_t sent() const { return kind_sent[0] + kind_sent[1]; }
+  /// Returns the bytes received, of both kinds.
   [[nodiscard]] std::int64_t received() const { return kind_received[0] + kind_received[1]; }
 };
 

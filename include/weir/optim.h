@@ -25,8 +25,8 @@ typedef struct weir_layer_optimizer weir_layer_optimizer; /**< LARS or LAMB over
  *  `context` is that of the call.
  *
  *  A body that fails returns a weir_status, negated: the run ends with it on every rank. *error, which is NULL before, may
- *  become a text that says why; the text stays as it is until this function is called again or the call that it is called from
- *  has returned. The body must not throw, jump out, or call functions of the same communicator: these are WEIR_ERR_BUSY. */
+ *  become a text that says why; the text must stay as it is until this function is called again or the call that it is called
+ *  from has returned. The body must not throw, jump out, or call functions of the same communicator: these are WEIR_ERR_BUSY. */
 typedef int64_t (*weir_operator_body)(void* context, int part, void* result, int64_t bytes, const char** error);
 
 /** Collective. Makes an operator from `count` parts, all of the struct_size of the first. The caller owns `*work`, and destroys
@@ -48,6 +48,7 @@ weir_status weir_operator_start(weir_operator* work, weir_operator_body body, vo
 weir_status weir_operator_refuse(weir_operator* work, const char* why);
 /** Makes progress. *done becomes 1 once the run has ended, or if nothing was started. */
 weir_status weir_operator_test(weir_operator* work, int* done);
+/** Waits until the run has ended. */
 weir_status weir_operator_wait(weir_operator* work);
 /** Waits for at most `seconds`; *done as in weir_operator_test. */
 weir_status weir_operator_wait_for(weir_operator* work, double seconds, int* done);
@@ -66,6 +67,7 @@ weir_status weir_operator_get_statistics(const weir_operator* work, weir_operato
 weir_status weir_operator_get_config(const weir_operator* work, weir_operator_config* config);
 /** Returns, as text, why work is divided as it is. Valid until the next call for this operator; NULL for a NULL operator. */
 const char* weir_operator_explanation(const weir_operator* work);
+/** Gives the number of bytes that this operator holds on this rank, besides the caller's results. */
 weir_status weir_operator_memory_bytes(const weir_operator* work, int64_t* bytes);
 
 /** Collective. Makes an optimizer of `count` layers, all of the struct_size of the first. The caller owns `*optimizer`, and
@@ -99,6 +101,7 @@ weir_status weir_optimizer_get_statistics(const weir_layer_optimizer* optimizer,
 weir_status weir_optimizer_get_config(const weir_layer_optimizer* optimizer, weir_optimizer_config* config);
 /** Returns, as text, why work is divided as it is. Valid until the next call for this optimizer; NULL for a NULL optimizer. */
 const char* weir_optimizer_explanation(const weir_layer_optimizer* optimizer);
+/** Gives the number of bytes that this optimizer holds on this rank, besides the caller's arrays. */
 weir_status weir_optimizer_memory_bytes(const weir_layer_optimizer* optimizer, int64_t* bytes);
 /** Same as weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state. */
 weir_status weir_optimizer_state_bytes(weir_layer_optimizer* optimizer, int64_t* bytes);

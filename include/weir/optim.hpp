@@ -61,6 +61,7 @@ class ParallelOperator {
   [[nodiscard]] const OperatorStatistics& statistics() const;  ///< statistics of the last run
   /// Returns, as text, why work is divided as it is.
   [[nodiscard]] std::string explanation() const;
+  /// Returns the number of bytes that this operator holds on this rank, besides the caller's results.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
@@ -123,14 +124,17 @@ class LayerOptimizer {
   [[nodiscard]] int size() const;                       ///< layers
   [[nodiscard]] std::span<const double> rates() const;  ///< rates of the layers in the last step
   [[nodiscard]] const OptimizerConfig& config() const;  ///< in force; `norms` and `update` are what automatic choice stands for
+  /// Returns what the last step did on this rank.
   [[nodiscard]] const OptimizerStatistics& statistics() const;
   /// Returns, as text, why work is divided as it is.
   [[nodiscard]] std::string explanation() const;
+  /// Returns the number of bytes that this optimizer holds on this rank, besides the caller's arrays.
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// Same as AllreducePlan::state_bytes, save_state and restore_state.
   [[nodiscard]] std::int64_t state_bytes() const;
   void save_state(std::span<std::byte> state) const;
   void restore_state(std::span<const std::byte> state);
+  /// Forgets momentum or moments, and the number of steps. Sends nothing, but every rank must call it before the same step.
   void reset();
   [[nodiscard]] const std::shared_ptr<detail::OptimizerImpl>& state() const noexcept { return *state_; }
 

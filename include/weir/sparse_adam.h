@@ -37,6 +37,7 @@ weir_status weir_sparse_adam_step_part(weir_sparse_adam* adam, const uint32_t* i
 weir_status weir_sparse_adam_steps(const weir_sparse_adam* adam, int64_t* number);
 /** Gives the configuration in force. Texts are valid as long as the object. */
 weir_status weir_sparse_adam_get_config(const weir_sparse_adam* adam, weir_sparse_adam_config* config);
+/** Gives the number of bytes that this object holds, besides the caller's arrays. */
 weir_status weir_sparse_adam_memory_bytes(const weir_sparse_adam* adam, int64_t* bytes);
 /** Same as weir_plan_state_bytes, weir_plan_save_state and weir_plan_restore_state. Return WEIR_ERR_BUSY between the parts of a
  *  step. The state is the same on all ranks. */

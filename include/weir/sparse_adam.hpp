@@ -49,7 +49,9 @@ class SparseAdam {
 
   /// Returns the number of steps that have ended.
   [[nodiscard]] std::int64_t steps() const;
+  /// Returns the configuration in force.
   [[nodiscard]] const SparseAdamConfig& config() const;
+  /// Returns the number of bytes that this object holds, besides the caller's arrays.
   [[nodiscard]] std::int64_t memory_bytes() const;
   /// Same as AllreducePlan::state_bytes, save_state and restore_state. Throws Error(WEIR_ERR_BUSY) between the parts of a step. The
   /// state is the same on all ranks, and fits an object of the same `count` and `exact`, on any number of ranks.

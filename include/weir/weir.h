@@ -89,7 +89,9 @@ weir_status weir_comm_create_world(weir_comm** comm);
 /** Collective. Does the same for a communicator given by its Fortran handle, an MPI_Fint (in C MPI_Comm_c2f, in mpi4py
  *  comm.py2f()). */
 weir_status weir_comm_create_fortran(int32_t mpi_comm, weir_comm** comm);
+/** Gives this rank's number, from 0. */
 weir_status weir_comm_rank(const weir_comm* comm, int* rank);
+/** Gives the number of ranks. */
 weir_status weir_comm_size(const weir_comm* comm, int* size);
 /** Returns the machine as this communicator sees it, as an indented tree of switch groups, nodes, sockets and ranks. Valid as
  *  long as the communicator; NULL for an invalid handle. */
@@ -150,6 +152,7 @@ weir_status weir_plan_run_sparse(weir_plan* plan, const void* gradient, weir_spa
  *  refused (WEIR_ERR_BUSY), and so is every call that refuses while a run is in flight. Ranks that do the same are refused in
  *  the same way. */
 weir_status weir_plan_start(weir_plan* plan, void* gradient);
+/** Does the same without a dense result: only reads `gradient`. weir_plan_sparse_result has the update. */
 weir_status weir_plan_start_sparse(weir_plan* plan, const void* gradient);
 /** Does the same for plans in CUDA memory. `stream` is a cudaStream_t: the run comes after the work that is on it, and work put
  *  onto it once the run has finished sees the result. The functions above use the default stream. */
@@ -167,7 +170,9 @@ weir_status weir_plan_wait(weir_plan* plan);
  *  finished. Meant for callers that look after something else while they wait, such as signals. */
 weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done);
 
+/** Gives the update of the last finished run; empty for dense and packed algorithms. */
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
+/** Gives what the last run did on this rank. */
 weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics);
 /** *runs becomes the number of this plan's runs that did what `name` says, such as "recut", on this rank since the plan was
  *  made, reset or restored; 0 for what only other algorithms count. weir_algorithm_info's `counters` lists the names of an

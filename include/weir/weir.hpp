@@ -65,6 +65,7 @@ inline constexpr DataType data_type_of<double> = DataType::float64;
 struct Version {
   int major, minor, patch;
 };
+/// Returns the version of the library in use.
 [[nodiscard]] Version version() noexcept;
 
 /// Takes one message of the library: one line, without its end. Any thread that calls Weir may call the function, and so may a
@@ -133,7 +134,9 @@ class Communicator {
   explicit Communicator(const Native& native) : state_(detail::CommunicatorFrom<Native>::make(native)) {}
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 
+  /// Returns this rank's number, from 0.
   [[nodiscard]] int rank() const;
+  /// Returns the number of ranks.
   [[nodiscard]] int size() const;
   /// Returns the machine as this communicator sees it, as an indented tree of switch groups, nodes, sockets and ranks.
   [[nodiscard]] std::string topology() const;
@@ -291,6 +294,7 @@ class AllreducePlan {
   /// flight.
   template <class T>
   [[nodiscard]] std::span<const T> residual() const;
+  /// Returns the index of the residual's first element; not 0 only with algorithms that shard within nodes.
   [[nodiscard]] std::int64_t residual_begin() const;
   /// Returns the configuration in force. With automatic choice, `algorithm`, `wire_format` and `wire_values` are the present
   /// choice. `algorithm_parameters` and `compressor_parameters` have all parameters, including those that were not given.

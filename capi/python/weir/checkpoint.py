@@ -58,7 +58,7 @@ class Checkpoint(CheckpointKeywords, Object):
         while step < steps:
             if step % 100 == 0:
                 checkpoint["epoch"] = epoch                     # an int, a float or a str
-                checkpoint.save(step)                           # returns at once; the file is written behind the next steps
+                checkpoint.save(step)                           # returns at once; the file is written during the next steps
             ...
             step += 1
         checkpoint.save(step).wait()
