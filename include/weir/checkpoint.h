@@ -4,7 +4,7 @@
  *   weir_checkpoint_create(comm, &config, &checkpoint);
  *   weir_checkpoint_add_plan(checkpoint, "gradient", plan);
  *   weir_checkpoint_add_array(checkpoint, "weights", weights, WEIR_ELEMENT_FLOAT32, WEIR_DISTRIBUTION_REPLICATED, count, 0, count);
- *   weir_checkpoint_restore(checkpoint, -1, &step);       the newest file; step becomes -1 where there is no file
+ *   weir_checkpoint_restore(checkpoint, -1, &step);       the newest file; step becomes -1 if there is no file
  *   weir_checkpoint_save(checkpoint, step);               returns at once */
 #ifndef WEIR_CHECKPOINT_H
 #define WEIR_CHECKPOINT_H

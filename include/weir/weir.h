@@ -170,7 +170,8 @@ weir_status weir_plan_wait(weir_plan* plan);
  *  finished. Meant for callers that look after something else while they wait, such as signals. */
 weir_status weir_plan_wait_for(weir_plan* plan, double seconds, int* done);
 
-/** Gives the update of the last finished run; empty for dense and packed algorithms. */
+/** Gives the update of the last finished run; empty for dense and packed algorithms. Returns WEIR_ERR_BUSY while a run is in
+ *  flight. */
 weir_status weir_plan_sparse_result(const weir_plan* plan, weir_sparse_result* result);
 /** Gives what the last run did on this rank. */
 weir_status weir_plan_get_statistics(const weir_plan* plan, weir_statistics* statistics);

@@ -278,7 +278,7 @@ class AllreducePlan {
   [[nodiscard]] Operation start_sparse(const void* gradient, void* stream);
 
   /// Returns the update of the last finished run, in the plan's memory space; in CUDA memory, it is there once the run's stream has
-  /// got there. Empty for dense and packed algorithms.
+  /// got there. Empty for dense and packed algorithms. Throws Error(WEIR_ERR_BUSY) while a run is in flight.
   template <class T>
   [[nodiscard]] SparseView<T> sparse_result() const;
 

@@ -86,7 +86,7 @@ def of_torch(torch: Any, tensor: Any) -> Memory:
     cuda = tensor.device.type == "cuda"
     stream = torch.cuda.current_stream(tensor.device).cuda_stream if cuda else None
     dtype = str(tensor.dtype)[len("torch.") :]
-    alive = tensor.detach()  # keeps the memory where somebody gives the tensor another one
+    alive = tensor.detach()  # keeps the memory if the tensor gets another one
     return Memory(tensor.data_ptr(), tensor.numel(), tuple(tensor.shape), dtype, tensor.is_contiguous(), True, cuda, stream, alive)
 
 
@@ -179,7 +179,7 @@ def of_dlpack(array: Any) -> Memory:
     strides = tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None
     dtype = f"{DL_CODES.get(tensor.code, 'unknown')}{tensor.bits}" + (f"x{tensor.lanes}" if tensor.lanes != 1 else "")
     pointer = (tensor.data or 0) + tensor.byte_offset
-    # The capsule frees the tensor when nobody refers to it any more.
+    # The capsule frees the tensor when nothing refers to it any more.
     contiguous = is_contiguous(shape, strides, 1)
     return Memory(pointer, product(shape), shape, dtype, contiguous, writable, device in DL_CUDA, None, capsule)
 

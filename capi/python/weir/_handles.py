@@ -1,7 +1,7 @@
 """Objects of the library: who owns them, and the order in which they end.
 
 Communicators end together on all ranks, so the garbage collector must not end them: `close` does, or the end of the process, in
-the order in which they were made. Plans, tables and schedules end when nobody refers to them or to memory of theirs."""
+the order in which they were made. Plans, tables and schedules end when nothing refers to them or to their memory."""
 from __future__ import annotations
 
 import atexit
@@ -41,7 +41,7 @@ class Process:
     communicators: List[CommHandle] = []  # that are open, in the order of making
     kept: List[Any] = []  # until the process ends
     number: Optional[int] = None  # of the process that has made the first communicator
-    abandoned: Set[Run] = set()  # runs that nobody here has waited for to the end, and other ranks may still wait for
+    abandoned: Set[Run] = set()  # runs that this rank has not waited for to the end; other ranks may still wait for them
     last_calls: List[Callable[[], None]] = []  # to be made when nothing is called any more
     ended = False
 
@@ -152,7 +152,7 @@ class Handle:
         self.destroy = destroy
         self.runs: Dict[str, Run] = {}  # the last one of each kind
         self.lent: weakref.WeakSet[Lent] = weakref.WeakSet()  # arrays in its memory
-        self.keeps: Any = None  # what must live as long
+        self.keeps: Any = None  # what must live as long as this
         self.counted = True
         comm.living += 1
 

@@ -47,7 +47,7 @@ class Object:
     """Base class of plans, tables, checkpoints, fused allreduces, operators and optimizers."""
 
     _kind: str  # for messages
-    _taker: Optional[str] = None  # the same for messages about arrays, where that differs
+    _taker: Optional[str] = None  # the same for messages about arrays, if that differs
     _functions: str  # what the names of its functions begin with
     _name = ""
     _open_handle: Optional[Handle] = None

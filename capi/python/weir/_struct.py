@@ -78,7 +78,7 @@ def named(init: Init) -> Init:
     keywords = {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     others = [parameter.name for parameter in parameters if parameter.name not in keywords]
     required = [name for name, default in keywords.items() if default is inspect.Parameter.empty]
-    owner = others[1] if len(others) > 1 else ""  # what it is made from, where it is made from something
+    owner = others[1] if len(others) > 1 else ""  # what it is made from, if anything
     signature = inspect.signature(init)
 
     def check(self: Any, *arguments: Any, **given: Any) -> None:

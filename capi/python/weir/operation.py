@@ -23,7 +23,7 @@ class Operation(Generic[T]):
     """
 
     def __init__(self, owner: Any, run: Run, value: Callable[[], T]) -> None:
-        self._owner = owner  # the plan or table: it lives until nobody can wait any more
+        self._owner = owner  # the plan or table; it lives as long as anything can wait
         self._run = run
         self._value = value
 

@@ -70,7 +70,7 @@ class Group:
             comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
         )
         self.carried: Optional[Any] = None  # what the next run adds to the gradients
-        self.late: Optional[Any] = None  # delivered, in steps that an overflow has made useless
+        self.late: Optional[Any] = None  # delivered in steps that an overflow has made useless
         self.pending = False  # a step that has begun, and not ended
         self.last: Any = None  # the plan's run before this step
         self.operation: Optional[Operation[Any]] = None
@@ -743,12 +743,12 @@ class FusedGradients:
         self.allreduce = FusedAllreduce(comm, tensors, type=types.pop(), **keywords)
         self._optional = optional
         self._scale = Scale(scaler)
-        self._late: Dict[str, Any] = {}  # delivered, in iterations that an overflow has made useless: on all ranks alike
+        self._late: Dict[str, Any] = {}  # delivered in iterations that an overflow has made useless; the same on all ranks
         self._model = weakref.ref(model)
         self._paused = False
         self._arrived: Dict[str, Any] = {}  # of this iteration
         self._failure: Optional[Error] = None  # what a ready() of this iteration has thrown
-        # Nodes that add to a parameter's gradient live only as long as somebody refers to them.
+        # Nodes that add to a parameter's gradient live only as long as something refers to them.
         self._nodes = {name: accumulator(parameter) for name, parameter in self._parameters.items()}
         ours = weakref.ref(self)
         self._hooks = [node.register_hook(hook_of(ours, name)) for name, node in self._nodes.items()]
@@ -791,7 +791,7 @@ class FusedGradients:
         except Error as error:
             failure = error
         for name, gradient in self._arrived.items():
-            self._parameters[name].grad = gradient  # somebody may have set it to None meanwhile
+            self._parameters[name].grad = gradient  # the program may have set it to None meanwhile
         if failure is None and self._scale.scaler is not None:
             overflow = self.allreduce.statistics.buffers_skipped > 0
             for name, gradient in self._arrived.items():
