@@ -31,8 +31,8 @@ class EmbeddingState;
 /// - An update reads the gradients after the work that is on the stream. Work put onto the stream once update() has returned may
 ///   overwrite them.
 /// - A lookup writes the vectors after the work that is on the stream when it starts. Work put onto the stream after the operation
-///   has finished sees them; the stream must live until then. The host does not wait for the vectors, so nobody does if only the
-///   stream's work needs them.
+///   has finished sees them; the stream must live until then. The host does not wait for the vectors; if only the stream's work
+///   needs them, no wait is needed.
 /// - Ids may be in host memory, and are read at once. They may also be on the table's GPU: the call then waits until its stream has
 ///   got there, and meanwhile advances what other calls have in flight.
 ///

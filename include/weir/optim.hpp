@@ -52,7 +52,7 @@ class ParallelOperator {
   /// call it if their checks fail. The run ends with Error(WEIR_ERR_ARGUMENT) on all ranks; its text names the rank and says `why`.
   [[nodiscard]] Operation refuse(std::string_view why);
 
-  [[nodiscard]] int size() const;                              ///< parts
+  [[nodiscard]] int size() const;                              ///< number of parts
   [[nodiscard]] std::int64_t bytes() const;                    ///< bytes of all results
   [[nodiscard]] std::int64_t offset(int part) const;           ///< offset of the part's result
   [[nodiscard]] std::int64_t result_bytes(int part) const;     ///< bytes of the part's result in the last run
@@ -121,7 +121,7 @@ class LayerOptimizer {
   /// moments, see step().
   void refuse(std::string_view why);
 
-  [[nodiscard]] int size() const;                       ///< layers
+  [[nodiscard]] int size() const;                       ///< number of layers
   [[nodiscard]] std::span<const double> rates() const;  ///< rates of the layers in the last step
   [[nodiscard]] const OptimizerConfig& config() const;  ///< in force; `norms` and `update` are what automatic choice stands for
   /// Returns what the last step did on this rank.
