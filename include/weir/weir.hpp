@@ -87,9 +87,8 @@ class AsynchronousCall;
 /// Makes a communicator from a native handle. weir/mpi.h specialises it for MPI_Comm.
 template <class Native>
 struct CommunicatorFrom;
-/// Owns what a class below stands for. `end` takes it over at the end of the owner: what is in flight is finished first.
-template <class Impl>
 /// Owns the state of a class below. When the owner ends, `end` takes the state over and first finishes what is in flight.
+template <class Impl>
 class Owner {
  public:
   using End = void (*)(std::shared_ptr<Impl>) noexcept;
