@@ -8,7 +8,7 @@ output=$PWD/quickstart-output
 ranks=4
 epochs=4
 install=yes
-packages=(g++ cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libxxhash-dev libfmt-dev libcli11-dev
+packages=(g++ cmake ninja-build pkg-config python3 libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libxxhash-dev libfmt-dev libcli11-dev
   nlohmann-json3-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist gnuplot-nox)
 
 usage() {

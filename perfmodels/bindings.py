@@ -29,7 +29,7 @@ def read(command, environment, file):
 def rows_of(args, folder):
     """One row a figure, as soon as it is known; what is not there is left out."""
     library = next((args.build / "lib").glob("libweir-*.so"))
-    environment = {**os.environ, "WEIR_LIBRARY": str(library), "PYTHONPATH": str(ROOT / "capi/python")}
+    environment = {**os.environ, "WEIR_LIBRARY": str(library), "PYTHONPATH": str(library.parents[1] / "python")}
     file = folder / "rows.json"
 
     def row(what, value, unit, most, command):

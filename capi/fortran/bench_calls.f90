@@ -5,7 +5,7 @@ program bench_calls
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
   use weir
   use weir_c, only: c_plan_run, c_plan_start, c_plan_get_statistics, c_plan_test, c_plan_wait, c_statistics
-  use weir_plans, only: c_handle_of
+  use weir_plans, only: c_handle_of_plan
   implicit none
   integer, parameter :: calls = 200, rounds = 401, n = 1000
   character(len=*), parameter :: titles(4) = [character(len=10) :: 'run', 'start_wait', 'test', 'statistics']
@@ -21,7 +21,7 @@ program bench_calls
   call comm%create_world()
   if (comm%size() /= 1) error stop 'weir_bench_fortran is for one rank'
   call plan%create(comm, weir_allreduce_config(count=n, density=0.01_real64))
-  handle = c_handle_of(plan)
+  handle = c_handle_of_plan(plan)
   allocate (gradient(n/10, 10))
   call random_number(gradient)
   do which = 1, size(titles)

@@ -44,67 +44,27 @@ contains
     end if
   end function
 
-  function view_of_int8_1(array) result(view)
-    integer(int8), intent(in), target, asynchronous :: array(:)
+  !@ for kind = int8 | int32 | int64
+  function view_of_@kind@_1(array) result(view)
+    integer(@kind@), intent(in), target, asynchronous :: array(:)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='int8', usable=is_contiguous(array))
+
+    view = array_view(count=size(array, kind=int64), type='@kind@', usable=is_contiguous(array))
     if (view%count > 0) call place(view, c_loc(array(1)))
   end function
 
-  function view_of_int32_1(array) result(view)
-    integer(int32), intent(in), target, asynchronous :: array(:)
+  !@ end
+  !@ for kind = real32 | real64
+  !@ for rank, shape, first = 1; :; 1 | 2; :, :; 1, 1 | 3; :, :, :; 1, 1, 1
+  function view_of_@kind@_@rank@(array) result(view)
+    real(@kind@), intent(in), target, asynchronous :: array(@shape@)
     type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='int32', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1)))
+
+    view = array_view(count=size(array, kind=int64), type='@kind@', usable=is_contiguous(array))
+    if (view%count > 0) call place(view, c_loc(array(@first@)))
   end function
 
-  function view_of_int64_1(array) result(view)
-    integer(int64), intent(in), target, asynchronous :: array(:)
-    type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='int64', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1)))
-  end function
-
-  function view_of_real32_1(array) result(view)
-    real(real32), intent(in), target, asynchronous :: array(:)
-    type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real32', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1)))
-  end function
-
-  function view_of_real32_2(array) result(view)
-    real(real32), intent(in), target, asynchronous :: array(:, :)
-    type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real32', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1, 1)))
-  end function
-
-  function view_of_real32_3(array) result(view)
-    real(real32), intent(in), target, asynchronous :: array(:, :, :)
-    type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real32', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1, 1, 1)))
-  end function
-
-  function view_of_real64_1(array) result(view)
-    real(real64), intent(in), target, asynchronous :: array(:)
-    type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real64', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1)))
-  end function
-
-  function view_of_real64_2(array) result(view)
-    real(real64), intent(in), target, asynchronous :: array(:, :)
-    type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real64', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1, 1)))
-  end function
-
-  function view_of_real64_3(array) result(view)
-    real(real64), intent(in), target, asynchronous :: array(:, :, :)
-    type(array_view) :: view
-    view = array_view(count=size(array, kind=int64), type='real64', usable=is_contiguous(array))
-    if (view%count > 0) call place(view, c_loc(array(1, 1, 1)))
-  end function
+  !@ end
+  !@ end
 
 end module

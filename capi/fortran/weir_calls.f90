@@ -7,7 +7,7 @@ module weir_calls
   use weir_types, only: WEIR_ERR_ARGUMENT, WEIR_OK
   implicit none
   private
-  public :: comm_owner, handle_of, add_user, remove_user, end_user, end_call, last_text, number, stop_with
+  public :: comm_owner, handle_of, add_user, remove_user, end_user, end_call, end_test, last_text, number, stop_with
 
   !> One communicator and who uses it. The communicator ends with its last user, so that the order in which variables of a scope
   !> are finalised does not matter. Owners stay until the program ends: the language makes copies of objects that no assignment
@@ -83,6 +83,22 @@ contains
     if (present(ierr)) return
     if (refused) call stop_with(refusal)
     call stop_with(text_of(c_last_error(c_null_ptr)))
+  end subroutine
+
+  !> Ends a call that asks whether something has ended. Only then does the caller hear what was wrong with its start.
+  subroutine end_test(status, done, owner, refusal, ierr)
+    integer(c_int), intent(in) :: status
+    logical, intent(in) :: done
+    type(comm_owner), pointer, intent(in) :: owner
+    character(len=:), allocatable, intent(inout) :: refusal
+    integer, intent(out), optional :: ierr
+
+    if (done .or. status /= WEIR_OK) then
+      call end_call(status, owner, ierr, refusal)
+      if (allocated(refusal)) deallocate (refusal)
+    else if (present(ierr)) then
+      ierr = WEIR_OK
+    end if
   end subroutine
 
   function last_text(owner) result(text)

@@ -9,10 +9,10 @@ module weir_checkpoints
   use weir_communicators, only: owner_of, weir_communicator
   use weir_fusion, only: c_handle_of_fused, weir_fused_allreduce
   use weir_optimizers, only: c_handle_of_optimizer, weir_layer_optimizer
-  use weir_plans, only: c_handle_of, weir_allreduce_plan
+  use weir_plans, only: c_handle_of_plan, weir_allreduce_plan
   use weir_schedules, only: c_handle_of_schedule, weir_schedule
-  use weir_sparse_adams, only: c_handle_of_adam, weir_sparse_adam
-  use weir_tables, only: c_handle_of_table, weir_embedding_table
+  use weir_sparse_adams, only: c_handle_of_sparse_adam, weir_sparse_adam
+  use weir_tables, only: c_handle_of_embedding, weir_embedding_table
   use weir_text, only: text_of
   use weir_types
   implicit none
@@ -41,14 +41,16 @@ module weir_checkpoints
     !> (name, schedule, ierr): adds what is to be saved; all ranks add the same. All but schedules may end before the checkpoint,
     !> which then saves and restores no more. Of a schedule, restore checks the blocks. A weir_sparse_adam is saved between its
     !> steps.
-    generic :: add => add_plan, add_table, add_fused, add_optimizer, add_adam, add_schedule
+    generic :: add => add_plan, add_embedding, add_fused, add_optimizer, add_sparse_adam, add_schedule
     !> (name, array, distribution, first, total, ierr): the caller's own array, int8, int32, int64, real32 or real64 of rank 1, or
     !> real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous; restore writes into it. It must be a target,
     !> which compilers check, or a pointer: keep it until the last save and restore. `distribution` is
     !> WEIR_DISTRIBUTION_REPLICATED, ...; for WEIR_DISTRIBUTION_BLOCK, `first`, int64, is the number of its first element, from 1, in
     !> a whole of `total` elements.
-    generic :: add_array => add_int8_1, add_int32_1, add_int64_1, add_real32_1, add_real32_2, add_real32_3, add_real64_1, &
-      add_real64_2, add_real64_3
+    !@ for array = int8_1 | int32_1 | int64_1 | real32_1 | real32_2 | real32_3 | real64_1 | real64_2 | real64_3
+    generic :: add_array => add_@array@
+    procedure, private :: add_@array@
+    !@ end
     !> (name, value, ierr): a value that is saved with everything, int64, real64 or text: rank 0's goes into the file.
     generic :: set => set_integer, set_real, set_text
     !> (name, value, ierr): as set last, or as restored; a text is allocatable. WEIR_ERR_ARGUMENT where no value has that name and
@@ -75,9 +77,7 @@ module weir_checkpoints
     !> (config, ierr): what is in force.
     procedure :: config => get_config
     generic :: assignment(=) => refuse_copy
-    procedure, private :: add_plan, add_table, add_fused, add_optimizer, add_adam, add_schedule
-    procedure, private :: add_int8_1, add_int32_1, add_int64_1, add_real32_1, add_real32_2, add_real32_3
-    procedure, private :: add_real64_1, add_real64_2, add_real64_3
+    procedure, private :: add_plan, add_embedding, add_fused, add_optimizer, add_sparse_adam, add_schedule
     procedure, private :: set_integer, set_real, set_text, get_integer, get_real, get_text
     procedure, private :: refuse_copy
     final :: finalise
@@ -114,86 +114,6 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  subroutine destroy(self, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    type(comm_owner), pointer :: owner
-    integer(c_int) :: status
-
-    owner => self%owner
-    status = c_checkpoint_destroy(self%handle)
-    if (status == WEIR_OK) then
-      self%handle = c_null_ptr
-      call remove_user(self%owner)
-      nullify (owner)
-    end if
-    call end_call(status, owner, ierr)
-  end subroutine
-
-  impure elemental subroutine finalise(self)
-    type(weir_checkpoint), intent(inout) :: self
-    integer(c_int) :: status
-
-    status = c_checkpoint_destroy(self%handle)
-    self%handle = c_null_ptr
-    call end_user(self%owner, status)
-  end subroutine
-
-  subroutine add_plan(self, name, plan, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    character(len=*), intent(in) :: name
-    class(weir_allreduce_plan), intent(in) :: plan
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_add_plan(self%handle, trim(name)//c_null_char, c_handle_of(plan)), self%owner, ierr)
-  end subroutine
-
-  subroutine add_table(self, name, table, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    character(len=*), intent(in) :: name
-    class(weir_embedding_table), intent(in) :: table
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_add_embedding(self%handle, trim(name)//c_null_char, c_handle_of_table(table)), self%owner, ierr)
-  end subroutine
-
-  subroutine add_fused(self, name, fused, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    character(len=*), intent(in) :: name
-    class(weir_fused_allreduce), intent(in) :: fused
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_add_fused(self%handle, trim(name)//c_null_char, c_handle_of_fused(fused)), self%owner, ierr)
-  end subroutine
-
-  subroutine add_optimizer(self, name, optimizer, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    character(len=*), intent(in) :: name
-    class(weir_layer_optimizer), intent(in) :: optimizer
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_add_optimizer(self%handle, trim(name)//c_null_char, c_handle_of_optimizer(optimizer)), self%owner, &
-                  ierr)
-  end subroutine
-
-  subroutine add_adam(self, name, adam, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    character(len=*), intent(in) :: name
-    class(weir_sparse_adam), intent(in) :: adam
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_add_sparse_adam(self%handle, trim(name)//c_null_char, c_handle_of_adam(adam)), self%owner, ierr)
-  end subroutine
-
-  subroutine add_schedule(self, name, schedule, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    character(len=*), intent(in) :: name
-    class(weir_schedule), intent(in) :: schedule
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_add_schedule(self%handle, trim(name)//c_null_char, c_handle_of_schedule(schedule)), self%owner, ierr)
-  end subroutine
-
   !> What all arrays come to.
   subroutine add_view(self, name, view, is_there, type, distribution, first, total, ierr)
     class(weir_checkpoint), intent(inout) :: self
@@ -228,26 +148,38 @@ contains
     call end_call(status, self%owner, ierr, refusal)
   end subroutine
 
-  include 'weir_checkpoint_arrays.inc'
-
-  subroutine set_integer(self, name, value, ierr)
+  !@ for kind, type, element = int8; integer; UINT8 | int32; integer; INT32 | int64; integer; INT64
+  subroutine add_@kind@_1(self, name, array, distribution, first, total, ierr)
     class(weir_checkpoint), intent(inout) :: self
     character(len=*), intent(in) :: name
-    integer(int64), intent(in) :: value
+    @type@(@kind@), pointer, intent(in), asynchronous :: array(:) ! what is no target is refused
+    integer, intent(in) :: distribution
+    integer(int64), intent(in), optional :: first, total
     integer, intent(out), optional :: ierr
+    type(array_view) :: view
 
-    call end_call(c_checkpoint_set_integer(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
+    if (associated(array)) view = view_of(array)
+    call add_view(self, name, view, associated(array), WEIR_ELEMENT_@element@, distribution, first, total, ierr)
   end subroutine
 
-  subroutine set_real(self, name, value, ierr)
+  !@ end
+  !@ for kind, element = real32; FLOAT32 | real64; FLOAT64
+  !@ for rank, shape = 1; : | 2; :, : | 3; :, :, :
+  subroutine add_@kind@_@rank@(self, name, array, distribution, first, total, ierr)
     class(weir_checkpoint), intent(inout) :: self
     character(len=*), intent(in) :: name
-    real(real64), intent(in) :: value
+    real(@kind@), pointer, intent(in), asynchronous :: array(@shape@) ! what is no target is refused
+    integer, intent(in) :: distribution
+    integer(int64), intent(in), optional :: first, total
     integer, intent(out), optional :: ierr
+    type(array_view) :: view
 
-    call end_call(c_checkpoint_set_real(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
+    if (associated(array)) view = view_of(array)
+    call add_view(self, name, view, associated(array), WEIR_ELEMENT_@element@, distribution, first, total, ierr)
   end subroutine
 
+  !@ end
+  !@ end
   subroutine set_text(self, name, value, ierr)
     class(weir_checkpoint), intent(inout) :: self
     character(len=*), intent(in) :: name, value
@@ -256,24 +188,17 @@ contains
     call end_call(c_checkpoint_set_text(self%handle, trim(name)//c_null_char, value//c_null_char), self%owner, ierr)
   end subroutine
 
-  subroutine get_integer(self, name, value, ierr)
+  !@ for kind, type = integer; integer(int64) | real; real(real64)
+  subroutine get_@kind@(self, name, value, ierr)
     class(weir_checkpoint), intent(in) :: self
     character(len=*), intent(in) :: name
-    integer(int64), intent(inout) :: value
+    @type@, intent(inout) :: value
     integer, intent(out), optional :: ierr
 
-    call end_call(c_checkpoint_get_integer(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
+    call end_call(c_checkpoint_get_@kind@(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
   end subroutine
 
-  subroutine get_real(self, name, value, ierr)
-    class(weir_checkpoint), intent(in) :: self
-    character(len=*), intent(in) :: name
-    real(real64), intent(inout) :: value
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_get_real(self%handle, trim(name)//c_null_char, value), self%owner, ierr)
-  end subroutine
-
+  !@ end
   subroutine get_text(self, name, value, ierr)
     class(weir_checkpoint), intent(in) :: self
     character(len=*), intent(in) :: name
@@ -294,25 +219,6 @@ contains
     integer, intent(out), optional :: ierr
 
     call end_call(c_checkpoint_save(self%handle, step), self%owner, ierr)
-  end subroutine
-
-  subroutine test(self, done, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_checkpoint_test(self%handle, c_done)
-    done = c_done /= 0
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine wait(self, ierr)
-    class(weir_checkpoint), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_checkpoint_wait(self%handle), self%owner, ierr)
   end subroutine
 
   subroutine restore(self, restored, step, ierr)
@@ -362,38 +268,6 @@ contains
     call end_call(status, self%owner, ierr)
   end function
 
-  subroutine get_statistics(self, statistics, ierr)
-    class(weir_checkpoint), intent(in) :: self
-    type(weir_checkpoint_statistics), intent(inout) :: statistics
-    integer, intent(out), optional :: ierr
-    type(c_checkpoint_statistics) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_checkpoint_get_statistics(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, statistics)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine get_config(self, config, ierr)
-    class(weir_checkpoint), intent(in) :: self
-    type(weir_checkpoint_config), intent(inout) :: config
-    integer, intent(out), optional :: ierr
-    type(c_checkpoint_config) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_checkpoint_get_config(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, config)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine refuse_copy(to, from)
-    class(weir_checkpoint), intent(inout) :: to
-    type(weir_checkpoint), intent(in) :: from
-
-    if (associated(to%owner) .or. associated(from%owner)) &
-      call stop_with('a weir_checkpoint cannot be copied: pass it as an argument, or point to it')
-  end subroutine
+  !@ procedures of weir_checkpoint
 
 end module

@@ -246,33 +246,17 @@ contains
     call end_call(status, self%owner, ierr)
   end function
 
-  subroutine broadcast_int32(self, data, root, ierr)
+  !@ for kind, type, bytes = int32; integer; 4 | int64; integer; 8 | real64; real; 8
+  subroutine broadcast_@kind@(self, data, root, ierr)
     class(weir_communicator), intent(in) :: self
-    integer(int32), intent(inout), contiguous, target :: data(:)
+    @type@(@kind@), intent(inout), contiguous, target :: data(:)
     integer, intent(in) :: root
     integer, intent(out), optional :: ierr
 
-    call broadcast_bytes(self, address_of(data), 4_c_int64_t * size(data, kind=c_int64_t), root, ierr)
+    call broadcast_bytes(self, address_of(data), @bytes@_c_int64_t * size(data, kind=c_int64_t), root, ierr)
   end subroutine
 
-  subroutine broadcast_int64(self, data, root, ierr)
-    class(weir_communicator), intent(in) :: self
-    integer(int64), intent(inout), contiguous, target :: data(:)
-    integer, intent(in) :: root
-    integer, intent(out), optional :: ierr
-
-    call broadcast_bytes(self, address_of(data), 8_c_int64_t * size(data, kind=c_int64_t), root, ierr)
-  end subroutine
-
-  subroutine broadcast_real64(self, data, root, ierr)
-    class(weir_communicator), intent(in) :: self
-    real(real64), intent(inout), contiguous, target :: data(:)
-    integer, intent(in) :: root
-    integer, intent(out), optional :: ierr
-
-    call broadcast_bytes(self, address_of(data), 8_c_int64_t * size(data, kind=c_int64_t), root, ierr)
-  end subroutine
-
+  !@ end
   subroutine broadcast_text(self, data, root, ierr)
     class(weir_communicator), intent(in) :: self
     character(len=*), intent(inout) :: data
@@ -298,36 +282,18 @@ contains
     call end_call(c_comm_broadcast(handle_of(self%owner), place, bytes, int(root, c_int)), self%owner, ierr)
   end subroutine
 
-  subroutine allgather_int32(self, mine, all, ierr)
+  !@ for kind, type, bytes = int32; integer; 4 | int64; integer; 8 | real64; real; 8
+  subroutine allgather_@kind@(self, mine, all, ierr)
     class(weir_communicator), intent(in) :: self
-    integer(int32), intent(in), contiguous, target :: mine(:)
-    integer(int32), intent(inout), contiguous, target :: all(:)
+    @type@(@kind@), intent(in), contiguous, target :: mine(:)
+    @type@(@kind@), intent(inout), contiguous, target :: all(:)
     integer, intent(out), optional :: ierr
 
-    call allgather_bytes(self, address_of(mine), 4_c_int64_t * size(mine, kind=c_int64_t), address_of(all), &
-                         4_c_int64_t * size(all, kind=c_int64_t), ierr)
+    call allgather_bytes(self, address_of(mine), @bytes@_c_int64_t * size(mine, kind=c_int64_t), address_of(all), &
+                         @bytes@_c_int64_t * size(all, kind=c_int64_t), ierr)
   end subroutine
 
-  subroutine allgather_int64(self, mine, all, ierr)
-    class(weir_communicator), intent(in) :: self
-    integer(int64), intent(in), contiguous, target :: mine(:)
-    integer(int64), intent(inout), contiguous, target :: all(:)
-    integer, intent(out), optional :: ierr
-
-    call allgather_bytes(self, address_of(mine), 8_c_int64_t * size(mine, kind=c_int64_t), address_of(all), &
-                         8_c_int64_t * size(all, kind=c_int64_t), ierr)
-  end subroutine
-
-  subroutine allgather_real64(self, mine, all, ierr)
-    class(weir_communicator), intent(in) :: self
-    real(real64), intent(in), contiguous, target :: mine(:)
-    real(real64), intent(inout), contiguous, target :: all(:)
-    integer, intent(out), optional :: ierr
-
-    call allgather_bytes(self, address_of(mine), 8_c_int64_t * size(mine, kind=c_int64_t), address_of(all), &
-                         8_c_int64_t * size(all, kind=c_int64_t), ierr)
-  end subroutine
-
+  !@ end
   !> Room of another size than that for all ranks is an error on all ranks: no address is one.
   subroutine allgather_bytes(self, mine, bytes, all, room, ierr)
     class(weir_communicator), intent(in) :: self
@@ -343,30 +309,16 @@ contains
     call end_call(status, self%owner, ierr)
   end subroutine
 
-  function address_of_int32(array) result(address)
-    integer(int32), intent(in), contiguous, target :: array(:)
+  !@ for kind, type = int32; integer | int64; integer | real64; real
+  function address_of_@kind@(array) result(address)
+    @type@(@kind@), intent(in), contiguous, target :: array(:)
     type(c_ptr) :: address
 
     address = c_null_ptr
     if (size(array) > 0) address = c_loc(array(1))
   end function
 
-  function address_of_int64(array) result(address)
-    integer(int64), intent(in), contiguous, target :: array(:)
-    type(c_ptr) :: address
-
-    address = c_null_ptr
-    if (size(array) > 0) address = c_loc(array(1))
-  end function
-
-  function address_of_real64(array) result(address)
-    real(real64), intent(in), contiguous, target :: array(:)
-    type(c_ptr) :: address
-
-    address = c_null_ptr
-    if (size(array) > 0) address = c_loc(array(1))
-  end function
-
+  !@ end
   subroutine dump(self, path, ierr)
     class(weir_communicator), intent(in) :: self
     character(len=*), intent(in) :: path

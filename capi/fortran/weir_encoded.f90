@@ -55,28 +55,16 @@ contains
     call end_call(c_decode(encoded%address, encoded%count, values%address, values%count, adds), none, ierr, refusal)
   end subroutine
 
-  subroutine decode_1(encoded, values, add, ierr)
+  !@ for rank, shape = 1; : | 2; :, : | 3; :, :, :
+  subroutine decode_@rank@(encoded, values, add, ierr)
     integer(int8), intent(in), target :: encoded(:)
-    real(real32), intent(inout), target :: values(:)
+    real(real32), intent(inout), target :: values(@shape@)
     logical, intent(in), optional :: add
     integer, intent(out), optional :: ierr
+
     call decode_view(view_of(encoded), view_of(values), add, ierr)
   end subroutine
 
-  subroutine decode_2(encoded, values, add, ierr)
-    integer(int8), intent(in), target :: encoded(:)
-    real(real32), intent(inout), target :: values(:, :)
-    logical, intent(in), optional :: add
-    integer, intent(out), optional :: ierr
-    call decode_view(view_of(encoded), view_of(values), add, ierr)
-  end subroutine
-
-  subroutine decode_3(encoded, values, add, ierr)
-    integer(int8), intent(in), target :: encoded(:)
-    real(real32), intent(inout), target :: values(:, :, :)
-    logical, intent(in), optional :: add
-    integer, intent(out), optional :: ierr
-    call decode_view(view_of(encoded), view_of(values), add, ierr)
-  end subroutine
+  !@ end
 
 end module

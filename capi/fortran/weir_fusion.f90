@@ -44,10 +44,20 @@ module weir_fusion
     procedure :: destroy
     !> (tensor, gradient, ierr): the gradient of a tensor, by its number, is complete. Every rank calls it for every tensor that is
     !> not optional. What is wrong with the call, the waits of all ranks report.
-    generic :: ready => ready_real32_1, ready_real32_2, ready_real32_3, ready_real64_1, ready_real64_2, ready_real64_3
+    !@ for kind = real32 | real64
+    !@ for rank = 1 | 2 | 3
+    generic :: ready => ready_@kind@_@rank@
+    procedure, private :: ready_@kind@_@rank@
+    !@ end
+    !@ end
     !> (tensor, gradient, ierr): this rank has no gradient for an optional tensor in this iteration: it contributes nothing, and
     !> its residual stays; the array gets the update that the other ranks make.
-    generic :: skip => skip_real32_1, skip_real32_2, skip_real32_3, skip_real64_1, skip_real64_2, skip_real64_3
+    !@ for kind = real32 | real64
+    !@ for rank = 1 | 2 | 3
+    generic :: skip => skip_@kind@_@rank@
+    procedure, private :: skip_@kind@_@rank@
+    !@ end
+    !@ end
     !> (tensor, done, ierr): makes progress on everything in flight on the communicator; `done` once the update of this tensor is
     !> in its gradient. Takes no more gradients in this iteration.
     procedure :: test
@@ -83,22 +93,12 @@ module weir_fusion
     !> (factor, ierr): as scale_residual of a weir_allreduce_plan, for all tensors.
     procedure :: scale_residuals
     generic :: assignment(=) => refuse_copy
-    procedure, private :: ready_real32_1, ready_real32_2, ready_real32_3, ready_real64_1, ready_real64_2, ready_real64_3
-    procedure, private :: skip_real32_1, skip_real32_2, skip_real32_3, skip_real64_1, skip_real64_2, skip_real64_3
     procedure, private :: residual_real32, residual_real64, residual_address
     procedure, private :: refuse_copy
     final :: finalise
   end type
 
 contains
-
-  !> For the module of checkpoints.
-  function c_handle_of_fused(fused) result(handle)
-    class(weir_fused_allreduce), intent(in) :: fused
-    type(c_ptr) :: handle
-
-    handle = fused%handle
-  end function
 
   subroutine create(self, comm, config, tensors, ierr)
     class(weir_fused_allreduce), intent(inout) :: self
@@ -127,33 +127,6 @@ contains
       self%name = config%name
     end if
     call end_call(status, owner_of(comm), ierr)
-  end subroutine
-
-  subroutine destroy(self, ierr)
-    class(weir_fused_allreduce), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    type(comm_owner), pointer :: owner
-    integer(c_int) :: status
-
-    owner => self%owner
-    status = c_fused_destroy(self%handle)
-    if (status == WEIR_OK) then
-      self%handle = c_null_ptr
-      call remove_user(self%owner)
-      nullify (owner)
-    end if
-    call end_call(status, owner, ierr)
-  end subroutine
-
-  impure elemental subroutine finalise(self)
-    type(weir_fused_allreduce), intent(inout) :: self
-    integer(c_int) :: status
-
-    status = c_fused_destroy(self%handle)
-    self%handle = c_null_ptr
-    call end_user(self%owner, status)
-    if (allocated(self%refusal)) deallocate (self%refusal)
-    if (allocated(self%counts)) deallocate (self%counts)
   end subroutine
 
   !> What C calls the tensor: it counts from 0. For one that there is not, a number that all ranks refuse, and why.
@@ -213,8 +186,21 @@ contains
     call end_call(status, self%owner, ierr)
   end subroutine
 
-  include 'weir_fusion_arrays.inc'
+  !@ for call, contributes = ready; .true. | skip; .false.
+  !@ for kind = real32 | real64
+  !@ for rank, shape = 1; : | 2; :, : | 3; :, :, :
+  subroutine @call@_@kind@_@rank@(self, tensor, gradient, ierr)
+    class(weir_fused_allreduce), intent(inout) :: self
+    integer, intent(in) :: tensor
+    real(@kind@), intent(inout), target, asynchronous :: gradient(@shape@)
+    integer, intent(out), optional :: ierr
 
+    call hand_in(self, tensor, view_of(gradient), @contributes@, ierr)
+  end subroutine
+
+  !@ end
+  !@ end
+  !@ end
   !> An error has ended the iteration.
   subroutine end_wait(self, status, ierr)
     class(weir_fused_allreduce), intent(inout) :: self
@@ -257,14 +243,6 @@ contains
     call end_wait(self, c_fused_wait(self%handle, c_number), ierr)
   end subroutine
 
-  !> Makes progress on everything in flight. For callers that compute for long between two gradients.
-  subroutine progress(self, ierr)
-    class(weir_fused_allreduce), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_fused_progress(self%handle), self%owner, ierr)
-  end subroutine
-
   subroutine wait_all(self, ierr)
     class(weir_fused_allreduce), intent(inout) :: self
     integer, intent(out), optional :: ierr
@@ -299,34 +277,22 @@ contains
     buffer = found + 1
   end function
 
-  subroutine residual_real32(self, tensor, values, ierr)
+  !@ for kind = real32 | real64
+  subroutine residual_@kind@(self, tensor, values, ierr)
     class(weir_fused_allreduce), intent(in) :: self
     integer, intent(in) :: tensor
-    real(real32), allocatable, intent(inout) :: values(:)
+    real(@kind@), allocatable, intent(inout) :: values(:)
     integer, intent(out), optional :: ierr
     character(len=:), allocatable :: refusal
     type(c_residual) :: c
     integer(c_int) :: status
 
-    call find_residual(self, tensor, 'real32', c, status, refusal)
+    call find_residual(self, tensor, '@kind@', c, status, refusal)
     if (status == WEIR_OK .and. .not. allocated(refusal)) call copy_values(c%values, c%count, values)
     call end_call(status, self%owner, ierr, refusal)
   end subroutine
 
-  subroutine residual_real64(self, tensor, values, ierr)
-    class(weir_fused_allreduce), intent(in) :: self
-    integer, intent(in) :: tensor
-    real(real64), allocatable, intent(inout) :: values(:)
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: refusal
-    type(c_residual) :: c
-    integer(c_int) :: status
-
-    call find_residual(self, tensor, 'real64', c, status, refusal)
-    if (status == WEIR_OK .and. .not. allocated(refusal)) call copy_values(c%values, c%count, values)
-    call end_call(status, self%owner, ierr, refusal)
-  end subroutine
-
+  !@ end
   subroutine residual_address(self, tensor, count, values, ierr)
     class(weir_fused_allreduce), intent(in) :: self
     integer, intent(in) :: tensor
@@ -361,99 +327,13 @@ contains
     end if
   end subroutine
 
-  subroutine get_statistics(self, statistics, ierr)
-    class(weir_fused_allreduce), intent(in) :: self
-    type(weir_fusion_statistics), intent(inout) :: statistics
-    integer, intent(out), optional :: ierr
-    type(c_fusion_statistics) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_fused_get_statistics(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, statistics)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine get_config(self, config, ierr)
-    class(weir_fused_allreduce), intent(in) :: self
-    type(weir_fusion_config), intent(inout) :: config
-    integer, intent(out), optional :: ierr
-    type(c_fusion_config) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_fused_get_config(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, config)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  function explanation(self) result(text)
-    class(weir_fused_allreduce), intent(in) :: self
-    character(len=:), allocatable :: text
-
-    text = text_of(c_fused_explanation(self%handle))
-  end function
-
-  function memory_bytes(self, ierr) result(bytes)
-    class(weir_fused_allreduce), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: bytes
-    integer(c_int64_t) :: found
-
-    found = 0
-    call end_call(c_fused_memory_bytes(self%handle, found), self%owner, ierr)
-    bytes = found
-  end function
-
-  subroutine save_state(self, state, ierr)
-    class(weir_fused_allreduce), intent(in) :: self
-    integer(int8), allocatable, intent(inout), target :: state(:)
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status
-    integer(c_int64_t) :: bytes
-
-    status = c_fused_state_bytes(self%handle, bytes)
-    if (status == WEIR_OK) then
-      if (allocated(state)) deallocate (state)
-      allocate (state(bytes))
-      status = c_fused_save_state(self%handle, c_loc(state(1)), bytes)
-    end if
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine restore_state(self, state, ierr)
+  subroutine forget(self)
     class(weir_fused_allreduce), intent(inout) :: self
-    integer(int8), intent(in), target :: state(:)
-    integer, intent(out), optional :: ierr
-    type(array_view) :: view
-    character(len=:), allocatable :: refusal
 
-    view = view_of(state)
-    if (.not. view%usable) refusal = 'fused '''//trim(self%name)//''': the state '//why_unusable(view)
-    call end_call(c_fused_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
+    if (allocated(self%refusal)) deallocate (self%refusal)
+    if (allocated(self%counts)) deallocate (self%counts)
   end subroutine
 
-  subroutine reset(self, ierr)
-    class(weir_fused_allreduce), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_fused_reset(self%handle), self%owner, ierr)
-  end subroutine
-
-  subroutine scale_residuals(self, factor, ierr)
-    class(weir_fused_allreduce), intent(inout) :: self
-    real(real64), intent(in) :: factor
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_fused_scale_residuals(self%handle, factor), self%owner, ierr)
-  end subroutine
-
-  subroutine refuse_copy(to, from)
-    class(weir_fused_allreduce), intent(inout) :: to
-    type(weir_fused_allreduce), intent(in) :: from
-
-    if (associated(to%owner) .or. associated(from%owner)) &
-      call stop_with('a weir_fused_allreduce cannot be copied: pass it as an argument, or point to it')
-  end subroutine
+  !@ procedures of weir_fused
 
 end module

@@ -92,74 +92,25 @@ contains
     text = text_of(c_mpi_library())
   end function
 
-  !> Every algorithm that a configuration may name.
-  function weir_algorithms() result(list)
-    type(weir_algorithm_info), allocatable :: list(:)
-    type(c_algorithm_info) :: c
+  !@ for list, one, doc = algorithms; algorithm; algorithm that a plan's configuration may name | compressors; compressor; compressor besides 'none' | exchanges; exchange; exchange that a table's configuration may name | settings; setting; WEIR_* environment variable
+  !> Lists every @doc@.
+  function weir_@list@() result(list)
+    type(weir_@one@_info), allocatable :: list(:)
+    type(c_@one@_info) :: c
     integer :: i, length
 
     c%struct_size = c_sizeof(c)
     length = 0
-    do while (c_algorithm(int(length, c_int), c) == WEIR_OK)
+    do while (c_@one@(int(length, c_int), c) == WEIR_OK)
       length = length + 1
     end do
     allocate (list(length))
     do i = 1, length
-      if (c_algorithm(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
+      if (c_@one@(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
     end do
   end function
 
-  !> Every compressor that a configuration may name, besides 'none'.
-  function weir_compressors() result(list)
-    type(weir_compressor_info), allocatable :: list(:)
-    type(c_compressor_info) :: c
-    integer :: i, length
-
-    c%struct_size = c_sizeof(c)
-    length = 0
-    do while (c_compressor(int(length, c_int), c) == WEIR_OK)
-      length = length + 1
-    end do
-    allocate (list(length))
-    do i = 1, length
-      if (c_compressor(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
-    end do
-  end function
-
-  !> Every exchange that a table's configuration may name.
-  function weir_exchanges() result(list)
-    type(weir_exchange_info), allocatable :: list(:)
-    type(c_exchange_info) :: c
-    integer :: i, length
-
-    c%struct_size = c_sizeof(c)
-    length = 0
-    do while (c_exchange(int(length, c_int), c) == WEIR_OK)
-      length = length + 1
-    end do
-    allocate (list(length))
-    do i = 1, length
-      if (c_exchange(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
-    end do
-  end function
-
-  !> Every WEIR_* environment variable.
-  function weir_settings() result(list)
-    type(weir_setting_info), allocatable :: list(:)
-    type(c_setting_info) :: c
-    integer :: i, length
-
-    c%struct_size = c_sizeof(c)
-    length = 0
-    do while (c_setting(int(length, c_int), c) == WEIR_OK)
-      length = length + 1
-    end do
-    allocate (list(length))
-    do i = 1, length
-      if (c_setting(int(i - 1, c_int), c) == WEIR_OK) call from_c(c, list(i))
-    end do
-  end function
-
+  !@ end
   !> From now on messages go to `receiver`, a module procedure, instead of stderr; without it, to stderr again. Not while another
   !> thread calls Weir.
   subroutine weir_set_log_procedure(receiver, ierr)

@@ -115,33 +115,6 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  subroutine destroy(self, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    type(comm_owner), pointer :: owner
-    integer(c_int) :: status
-
-    owner => self%owner
-    status = c_operator_destroy(self%handle)
-    if (status == WEIR_OK) then
-      self%handle = c_null_ptr
-      call remove_user(self%owner)
-      nullify (owner)
-    end if
-    call end_call(status, owner, ierr)
-  end subroutine
-
-  impure elemental subroutine finalise(self)
-    type(weir_parallel_operator), intent(inout) :: self
-    integer(c_int) :: status
-
-    status = c_operator_destroy(self%handle)
-    self%handle = c_null_ptr
-    call end_user(self%owner, status)
-    if (allocated(self%refusal)) deallocate (self%refusal)
-    self%parts = 0
-  end subroutine
-
   !> What C calls: passes a part on to the body of the call.
   function pass_part(context, part, output, bytes, error) bind(C, name='weir_fortran_pass_part') result(returned)
     type(c_ptr), value :: context, output
@@ -201,60 +174,20 @@ contains
     end if
   end subroutine
 
-  subroutine run_int8(self, body, results, context, ierr)
+  !@ for call, attributes, whole = run; target; .true. | start; target, asynchronous; .false.
+  !@ for kind, type = int8; integer | real32; real | real64; real
+  subroutine @call@_@kind@(self, body, results, context, ierr)
     class(weir_parallel_operator), intent(inout) :: self
     procedure(weir_operator_body) :: body
-    integer(int8), intent(inout), target :: results(:)
+    @type@(@kind@), intent(inout), @attributes@ :: results(:)
     class(*), intent(inout), optional :: context
     integer, intent(out), optional :: ierr
-    call begin(self, body, view_of(results), context, .true., ierr)
+
+    call begin(self, body, view_of(results), context, @whole@, ierr)
   end subroutine
 
-  subroutine run_real32(self, body, results, context, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    procedure(weir_operator_body) :: body
-    real(real32), intent(inout), target :: results(:)
-    class(*), intent(inout), optional :: context
-    integer, intent(out), optional :: ierr
-    call begin(self, body, view_of(results), context, .true., ierr)
-  end subroutine
-
-  subroutine run_real64(self, body, results, context, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    procedure(weir_operator_body) :: body
-    real(real64), intent(inout), target :: results(:)
-    class(*), intent(inout), optional :: context
-    integer, intent(out), optional :: ierr
-    call begin(self, body, view_of(results), context, .true., ierr)
-  end subroutine
-
-  subroutine start_int8(self, body, results, context, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    procedure(weir_operator_body) :: body
-    integer(int8), intent(inout), target, asynchronous :: results(:)
-    class(*), intent(inout), optional :: context
-    integer, intent(out), optional :: ierr
-    call begin(self, body, view_of(results), context, .false., ierr)
-  end subroutine
-
-  subroutine start_real32(self, body, results, context, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    procedure(weir_operator_body) :: body
-    real(real32), intent(inout), target, asynchronous :: results(:)
-    class(*), intent(inout), optional :: context
-    integer, intent(out), optional :: ierr
-    call begin(self, body, view_of(results), context, .false., ierr)
-  end subroutine
-
-  subroutine start_real64(self, body, results, context, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    procedure(weir_operator_body) :: body
-    real(real64), intent(inout), target, asynchronous :: results(:)
-    class(*), intent(inout), optional :: context
-    integer, intent(out), optional :: ierr
-    call begin(self, body, view_of(results), context, .false., ierr)
-  end subroutine
-
+  !@ end
+  !@ end
   subroutine test(self, done, ierr)
     class(weir_parallel_operator), intent(inout) :: self
     logical, intent(out) :: done
@@ -274,17 +207,6 @@ contains
     call end_call(c_operator_wait(self%handle), self%owner, ierr, self%refusal)
   end subroutine
 
-  function bytes(self, ierr) result(found)
-    class(weir_parallel_operator), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: found
-    integer(c_int64_t) :: c_found
-
-    c_found = 0
-    call end_call(c_operator_bytes(self%handle, c_found), self%owner, ierr)
-    found = c_found
-  end function
-
   !> What C calls the part: it counts from 0. For one that there is not, a number that C refuses, and why.
   subroutine place_of(self, part, c_part, refusal)
     class(weir_parallel_operator), intent(in) :: self
@@ -301,7 +223,8 @@ contains
     end if
   end subroutine
 
-  function offset(self, part, ierr) result(found)
+  !@ for call = offset | result_bytes
+  function @call@(self, part, ierr) result(found)
     class(weir_parallel_operator), intent(in) :: self
     integer, intent(in) :: part
     integer, intent(out), optional :: ierr
@@ -312,27 +235,12 @@ contains
 
     c_found = 0
     call place_of(self, part, c_part, refusal)
-    status = c_operator_offset(self%handle, c_part, c_found)
+    status = c_operator_@call@(self%handle, c_part, c_found)
     call end_call(status, self%owner, ierr, refusal)
     found = c_found
   end function
 
-  function result_bytes(self, part, ierr) result(found)
-    class(weir_parallel_operator), intent(in) :: self
-    integer, intent(in) :: part
-    integer, intent(out), optional :: ierr
-    integer(int64) :: found
-    character(len=:), allocatable :: refusal
-    integer(c_int64_t) :: c_found
-    integer(c_int) :: c_part, status
-
-    c_found = 0
-    call place_of(self, part, c_part, refusal)
-    status = c_operator_result_bytes(self%handle, c_part, c_found)
-    call end_call(status, self%owner, ierr, refusal)
-    found = c_found
-  end function
-
+  !@ end
   function works_on(self, part, ierr) result(works)
     class(weir_parallel_operator), intent(in) :: self
     integer, intent(in) :: part
@@ -348,56 +256,13 @@ contains
     works = c_works /= 0
   end function
 
-  subroutine get_statistics(self, statistics, ierr)
-    class(weir_parallel_operator), intent(in) :: self
-    type(weir_operator_statistics), intent(inout) :: statistics
-    integer, intent(out), optional :: ierr
-    type(c_operator_statistics) :: c
-    integer(c_int) :: status
+  subroutine forget(self)
+    class(weir_parallel_operator), intent(inout) :: self
 
-    c%struct_size = c_sizeof(c)
-    status = c_operator_get_statistics(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, statistics)
-    call end_call(status, self%owner, ierr)
+    if (allocated(self%refusal)) deallocate (self%refusal)
+    self%parts = 0
   end subroutine
 
-  subroutine get_config(self, config, ierr)
-    class(weir_parallel_operator), intent(in) :: self
-    type(weir_operator_config), intent(inout) :: config
-    integer, intent(out), optional :: ierr
-    type(c_operator_config) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_operator_get_config(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, config)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  function explanation(self) result(text)
-    class(weir_parallel_operator), intent(in) :: self
-    character(len=:), allocatable :: text
-
-    text = text_of(c_operator_explanation(self%handle))
-  end function
-
-  function memory_bytes(self, ierr) result(found)
-    class(weir_parallel_operator), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: found
-    integer(c_int64_t) :: c_found
-
-    c_found = 0
-    call end_call(c_operator_memory_bytes(self%handle, c_found), self%owner, ierr)
-    found = c_found
-  end function
-
-  subroutine refuse_copy(to, from)
-    class(weir_parallel_operator), intent(inout) :: to
-    type(weir_parallel_operator), intent(in) :: from
-
-    if (associated(to%owner) .or. associated(from%owner)) &
-      call stop_with('a weir_parallel_operator cannot be copied: pass it as an argument, or point to it')
-  end subroutine
+  !@ procedures of weir_operator
 
 end module

@@ -65,14 +65,6 @@ module weir_optimizers
 
 contains
 
-  !> For the module of checkpoints.
-  function c_handle_of_optimizer(optimizer) result(handle)
-    class(weir_layer_optimizer), intent(in) :: optimizer
-    type(c_ptr) :: handle
-
-    handle = optimizer%handle
-  end function
-
   subroutine create(self, comm, config, layers, ierr)
     class(weir_layer_optimizer), intent(inout) :: self
     class(weir_communicator), intent(in) :: comm
@@ -101,33 +93,6 @@ contains
       self%name = config%name
     end if
     call end_call(status, owner_of(comm), ierr)
-  end subroutine
-
-  subroutine destroy(self, ierr)
-    class(weir_layer_optimizer), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    type(comm_owner), pointer :: owner
-    integer(c_int) :: status
-
-    owner => self%owner
-    status = c_optimizer_destroy(self%handle)
-    if (status == WEIR_OK) then
-      self%handle = c_null_ptr
-      call remove_user(self%owner)
-      nullify (owner)
-    end if
-    call end_call(status, owner, ierr)
-  end subroutine
-
-  impure elemental subroutine finalise(self)
-    type(weir_layer_optimizer), intent(inout) :: self
-    integer(c_int) :: status
-
-    status = c_optimizer_destroy(self%handle)
-    self%handle = c_null_ptr
-    call end_user(self%owner, status)
-    if (allocated(self%counts)) deallocate (self%counts)
-    if (allocated(self%weights)) deallocate (self%weights, self%gradients)
   end subroutine
 
   subroutine step_flat(self, weights, gradients, learning_rate, ierr)
@@ -249,91 +214,12 @@ contains
     call end_call(status, self%owner, ierr)
   end subroutine
 
-  subroutine get_statistics(self, statistics, ierr)
-    class(weir_layer_optimizer), intent(in) :: self
-    type(weir_optimizer_statistics), intent(inout) :: statistics
-    integer, intent(out), optional :: ierr
-    type(c_optimizer_statistics) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_optimizer_get_statistics(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, statistics)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine get_config(self, config, ierr)
-    class(weir_layer_optimizer), intent(in) :: self
-    type(weir_optimizer_config), intent(inout) :: config
-    integer, intent(out), optional :: ierr
-    type(c_optimizer_config) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_optimizer_get_config(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, config)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  function explanation(self) result(text)
-    class(weir_layer_optimizer), intent(in) :: self
-    character(len=:), allocatable :: text
-
-    text = text_of(c_optimizer_explanation(self%handle))
-  end function
-
-  function memory_bytes(self, ierr) result(bytes)
-    class(weir_layer_optimizer), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: bytes
-    integer(c_int64_t) :: found
-
-    found = 0
-    call end_call(c_optimizer_memory_bytes(self%handle, found), self%owner, ierr)
-    bytes = found
-  end function
-
-  subroutine save_state(self, state, ierr)
-    class(weir_layer_optimizer), intent(in) :: self
-    integer(int8), allocatable, intent(inout), target :: state(:)
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status
-    integer(c_int64_t) :: bytes
-
-    status = c_optimizer_state_bytes(self%handle, bytes)
-    if (status == WEIR_OK) then
-      if (allocated(state)) deallocate (state)
-      allocate (state(bytes))
-      status = c_optimizer_save_state(self%handle, c_loc(state(1)), bytes)
-    end if
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine restore_state(self, state, ierr)
+  subroutine forget(self)
     class(weir_layer_optimizer), intent(inout) :: self
-    integer(int8), intent(in), target :: state(:)
-    integer, intent(out), optional :: ierr
-    type(array_view) :: view
-    character(len=:), allocatable :: refusal
 
-    view = view_of(state)
-    if (.not. view%usable) refusal = 'optimizer '''//trim(self%name)//''': the state '//why_unusable(view)
-    call end_call(c_optimizer_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
+    if (allocated(self%counts)) deallocate (self%counts, self%weights, self%gradients)
   end subroutine
 
-  subroutine reset(self, ierr)
-    class(weir_layer_optimizer), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_optimizer_reset(self%handle), self%owner, ierr)
-  end subroutine
-
-  subroutine refuse_copy(to, from)
-    class(weir_layer_optimizer), intent(inout) :: to
-    type(weir_layer_optimizer), intent(in) :: from
-
-    if (associated(to%owner) .or. associated(from%owner)) &
-      call stop_with('a weir_layer_optimizer cannot be copied: pass it as an argument, or point to it')
-  end subroutine
+  !@ procedures of weir_optimizer
 
 end module

@@ -1,18 +1,17 @@
 ! weir_plans.f90: one tensor's allreduce.
 module weir_plans
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, &
-    c_null_ptr, c_ptr, &
-                                         c_sizeof
+                                         c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
-  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
+  use weir_calls, only: add_user, comm_owner, end_call, end_test, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_text, only: text_of
   use weir_types
   implicit none
   private
-  public :: weir_allreduce_plan, c_handle_of, copy_values
+  public :: weir_allreduce_plan, c_handle_of_plan, copy_values
 
   !> One tensor's allreduce and its state. It cannot be copied. It ends with destroy or with its scope.
   !>
@@ -38,15 +37,12 @@ module weir_plans
     !> (ierr): finishes a run in flight.
     procedure :: destroy
     !> Collective, blocking. (gradient, ierr): the gradient is overwritten with the update. (address, stream, ierr) in CUDA memory.
-    generic :: run => run_real32_1, run_real32_2, run_real32_3, run_real64_1, run_real64_2, run_real64_3, run_address
+    generic :: run => run_address
     !> The same, but the gradient is only read: see sparse_result.
-    generic :: run_sparse => run_sparse_real32_1, run_sparse_real32_2, run_sparse_real32_3, run_sparse_real64_1, &
-      run_sparse_real64_2, run_sparse_real64_3, run_sparse_address
+    generic :: run_sparse => run_sparse_address
     !> Collective, nonblocking: selection happens here, communication in test and wait.
-    generic :: start => start_real32_1, start_real32_2, start_real32_3, start_real64_1, start_real64_2, start_real64_3, &
-      start_address
-    generic :: start_sparse => start_sparse_real32_1, start_sparse_real32_2, start_sparse_real32_3, start_sparse_real64_1, &
-      start_sparse_real64_2, start_sparse_real64_3, start_sparse_address
+    generic :: start => start_address
+    generic :: start_sparse => start_sparse_address
     !> (done, ierr): makes progress on everything in flight on the communicator; `done` once this plan's run has finished.
     procedure :: test
     !> (ierr): until the run has finished.
@@ -87,17 +83,19 @@ module weir_plans
     !> counts as a run, all of which was delivered.
     generic :: encode => encode_1, encode_2, encode_3
     generic :: assignment(=) => refuse_copy
-    procedure, private :: run_real32_1, run_real32_2, run_real32_3, run_real64_1, run_real64_2, run_real64_3, run_address
-    procedure, private :: run_sparse_real32_1, run_sparse_real32_2, run_sparse_real32_3
-    procedure, private :: run_sparse_real64_1, run_sparse_real64_2, run_sparse_real64_3, run_sparse_address
-    procedure, private :: start_real32_1, start_real32_2, start_real32_3
-    procedure, private :: start_real64_1, start_real64_2, start_real64_3, start_address
-    procedure, private :: start_sparse_real32_1, start_sparse_real32_2, start_sparse_real32_3
-    procedure, private :: start_sparse_real64_1, start_sparse_real64_2, start_sparse_real64_3, start_sparse_address
+    procedure, private :: run_address, run_sparse_address, start_address, start_sparse_address
     procedure, private :: sparse_result_real32, sparse_result_real64, sparse_result_address
     procedure, private :: residual_real32, residual_real64, residual_address
     procedure, private :: encode_1, encode_2, encode_3
     procedure, private :: refuse_copy
+    !@ for call = run | run_sparse | start | start_sparse
+    !@ for kind = real32 | real64
+    !@ for rank = 1 | 2 | 3
+    generic :: @call@ => @call@_@kind@_@rank@
+    procedure, private :: @call@_@kind@_@rank@
+    !@ end
+    !@ end
+    !@ end
     final :: finalise
   end type
 
@@ -107,14 +105,6 @@ module weir_plans
   end interface
 
 contains
-
-  !> For the module of schedules, and for measurements.
-  function c_handle_of(plan) result(handle)
-    class(weir_allreduce_plan), intent(in) :: plan
-    type(c_ptr) :: handle
-
-    handle = plan%handle
-  end function
 
   subroutine create(self, comm, config, ierr)
     class(weir_allreduce_plan), intent(inout) :: self
@@ -139,32 +129,6 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  subroutine destroy(self, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    type(comm_owner), pointer :: owner
-    integer(c_int) :: status
-
-    owner => self%owner
-    status = c_plan_destroy(self%handle)
-    if (status == WEIR_OK) then
-      self%handle = c_null_ptr
-      call remove_user(self%owner)
-      nullify (owner)
-    end if
-    call end_call(status, owner, ierr)
-  end subroutine
-
-  impure elemental subroutine finalise(self)
-    type(weir_allreduce_plan), intent(inout) :: self
-    integer(c_int) :: status
-
-    status = c_plan_destroy(self%handle)
-    self%handle = c_null_ptr
-    call end_user(self%owner, status)
-    if (allocated(self%refusal)) deallocate (self%refusal)
-  end subroutine
-
   !> Says what is wrong with a gradient, if anything. Its address is then null for C, which tells the other ranks.
   subroutine check(self, gradient, refusal)
     class(weir_allreduce_plan), intent(in) :: self
@@ -186,6 +150,17 @@ contains
     else
       refusal = refusal//why_unusable(gradient)
     end if
+  end subroutine
+
+  !> A refused gradient is an error of the run's end, as on the other ranks.
+  subroutine end_start(self, status, refusal, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    integer(c_int), intent(in) :: status
+    character(len=:), allocatable, intent(inout) :: refusal
+    integer, intent(out), optional :: ierr
+
+    if (status == WEIR_OK) call move_alloc(refusal, self%refusal)
+    call end_call(status, self%owner, ierr, refusal)
   end subroutine
 
   subroutine run_view(self, gradient, ierr)
@@ -214,43 +189,6 @@ contains
     call end_call(c_plan_run_sparse(self%handle, checked%address, unused), self%owner, ierr, refusal)
   end subroutine
 
-  subroutine start_view(self, gradient, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    type(array_view), intent(in) :: gradient
-    integer, intent(out), optional :: ierr
-    type(array_view) :: checked
-    character(len=:), allocatable :: refusal
-
-    checked = gradient
-    call check(self, checked, refusal)
-    call end_start(self, c_plan_start(self%handle, checked%address), refusal, ierr)
-  end subroutine
-
-  subroutine start_sparse_view(self, gradient, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    type(array_view), intent(in) :: gradient
-    integer, intent(out), optional :: ierr
-    type(array_view) :: checked
-    character(len=:), allocatable :: refusal
-
-    checked = gradient
-    call check(self, checked, refusal)
-    call end_start(self, c_plan_start_sparse(self%handle, checked%address), refusal, ierr)
-  end subroutine
-
-  !> A refused gradient is an error of the run's end, as on the other ranks.
-  subroutine end_start(self, status, refusal, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    integer(c_int), intent(in) :: status
-    character(len=:), allocatable, intent(inout) :: refusal
-    integer, intent(out), optional :: ierr
-
-    if (status == WEIR_OK) call move_alloc(refusal, self%refusal)
-    call end_call(status, self%owner, ierr, refusal)
-  end subroutine
-
-  include 'weir_plan_arrays.inc'
-
   subroutine run_address(self, gradient, stream, ierr)
     class(weir_allreduce_plan), intent(inout) :: self
     type(c_ptr), intent(in) :: gradient, stream
@@ -259,6 +197,43 @@ contains
     call end_call(c_plan_run_on_stream(self%handle, gradient, stream), self%owner, ierr)
   end subroutine
 
+  !@ for call = start | start_sparse
+  subroutine @call@_view(self, gradient, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(array_view), intent(in) :: gradient
+    integer, intent(out), optional :: ierr
+    type(array_view) :: checked
+    character(len=:), allocatable :: refusal
+
+    checked = gradient
+    call check(self, checked, refusal)
+    call end_start(self, c_plan_@call@(self%handle, checked%address), refusal, ierr)
+  end subroutine
+
+  subroutine @call@_address(self, gradient, stream, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    type(c_ptr), intent(in) :: gradient, stream
+    integer, intent(out), optional :: ierr
+    character(len=:), allocatable :: nothing
+
+    call end_start(self, c_plan_@call@_on_stream(self%handle, gradient, stream), nothing, ierr)
+  end subroutine
+
+  !@ end
+  !@ for call, attributes = run; intent(inout), target | run_sparse; intent(in), target | start; intent(inout), target, asynchronous | start_sparse; intent(in), target, asynchronous
+  !@ for kind = real32 | real64
+  !@ for rank, shape = 1; : | 2; :, : | 3; :, :, :
+  subroutine @call@_@kind@_@rank@(self, gradient, ierr)
+    class(weir_allreduce_plan), intent(inout) :: self
+    real(@kind@), @attributes@ :: gradient(@shape@)
+    integer, intent(out), optional :: ierr
+
+    call @call@_view(self, view_of(gradient), ierr)
+  end subroutine
+
+  !@ end
+  !@ end
+  !@ end
   subroutine run_sparse_address(self, gradient, stream, ierr)
     class(weir_allreduce_plan), intent(inout) :: self
     type(c_ptr), intent(in) :: gradient, stream
@@ -267,49 +242,6 @@ contains
 
     unused%struct_size = c_sizeof(unused)
     call end_call(c_plan_run_sparse_on_stream(self%handle, gradient, stream, unused), self%owner, ierr)
-  end subroutine
-
-  subroutine start_address(self, gradient, stream, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    type(c_ptr), intent(in) :: gradient, stream
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: none
-
-    call end_start(self, c_plan_start_on_stream(self%handle, gradient, stream), none, ierr)
-  end subroutine
-
-  subroutine start_sparse_address(self, gradient, stream, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    type(c_ptr), intent(in) :: gradient, stream
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: none
-
-    call end_start(self, c_plan_start_sparse_on_stream(self%handle, gradient, stream), none, ierr)
-  end subroutine
-
-  subroutine test(self, done, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_plan_test(self%handle, c_done)
-    done = c_done /= 0
-    if (done .or. status /= WEIR_OK) then
-      call end_call(status, self%owner, ierr, self%refusal)
-      if (allocated(self%refusal)) deallocate (self%refusal)
-    else if (present(ierr)) then
-      ierr = WEIR_OK
-    end if
-  end subroutine
-
-  subroutine wait(self, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_plan_wait(self%handle), self%owner, ierr, self%refusal)
-    if (allocated(self%refusal)) deallocate (self%refusal)
   end subroutine
 
   !> What keeps a result from being copied into an array of `type`.
@@ -326,16 +258,17 @@ contains
     end if
   end subroutine
 
-  subroutine sparse_result_real32(self, indices, values, ierr)
+  !@ for kind = real32 | real64
+  subroutine sparse_result_@kind@(self, indices, values, ierr)
     class(weir_allreduce_plan), intent(in) :: self
     integer(int64), allocatable, intent(inout) :: indices(:)
-    real(real32), allocatable, intent(inout) :: values(:)
+    real(@kind@), allocatable, intent(inout) :: values(:)
     integer, intent(out), optional :: ierr
     character(len=:), allocatable :: refusal
     type(c_sparse_result) :: c
     integer(c_int) :: status
 
-    call check_copy(self, 'update', 'real32', refusal)
+    call check_copy(self, 'update', '@kind@', refusal)
     c%struct_size = c_sizeof(c)
     status = c_plan_sparse_result(self%handle, c)
     if (status == WEIR_OK .and. .not. allocated(refusal)) then
@@ -345,25 +278,7 @@ contains
     call end_call(status, self%owner, ierr, refusal)
   end subroutine
 
-  subroutine sparse_result_real64(self, indices, values, ierr)
-    class(weir_allreduce_plan), intent(in) :: self
-    integer(int64), allocatable, intent(inout) :: indices(:)
-    real(real64), allocatable, intent(inout) :: values(:)
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: refusal
-    type(c_sparse_result) :: c
-    integer(c_int) :: status
-
-    call check_copy(self, 'update', 'real64', refusal)
-    c%struct_size = c_sizeof(c)
-    status = c_plan_sparse_result(self%handle, c)
-    if (status == WEIR_OK .and. .not. allocated(refusal)) then
-      call copy_indices(c, indices)
-      call copy_values(c%values, c%count, values)
-    end if
-    call end_call(status, self%owner, ierr, refusal)
-  end subroutine
-
+  !@ end
   !> Offsets from 0, unsigned in C, become indices from 1.
   subroutine copy_indices(c, indices)
     type(c_sparse_result), intent(in) :: c
@@ -380,11 +295,12 @@ contains
     indices(:) = iand(int(offsets, int64), low_bits) + 1
   end subroutine
 
-  subroutine copy_real32(address, count, values)
+  !@ for kind = real32 | real64
+  subroutine copy_@kind@(address, count, values)
     type(c_ptr), intent(in) :: address
     integer(int64), intent(in) :: count
-    real(real32), allocatable, intent(inout) :: values(:)
-    real(real32), pointer :: kept(:)
+    real(@kind@), allocatable, intent(inout) :: values(:)
+    real(@kind@), pointer :: kept(:)
 
     if (allocated(values)) then
       if (size(values) /= count) deallocate (values)
@@ -395,21 +311,7 @@ contains
     values(:) = kept
   end subroutine
 
-  subroutine copy_real64(address, count, values)
-    type(c_ptr), intent(in) :: address
-    integer(int64), intent(in) :: count
-    real(real64), allocatable, intent(inout) :: values(:)
-    real(real64), pointer :: kept(:)
-
-    if (allocated(values)) then
-      if (size(values) /= count) deallocate (values)
-    end if
-    if (.not. allocated(values)) allocate (values(count))
-    if (count == 0) return
-    call c_f_pointer(address, kept, [count])
-    values(:) = kept
-  end subroutine
-
+  !@ end
   subroutine sparse_result_address(self, count, indices, values, ierr)
     class(weir_allreduce_plan), intent(in) :: self
     integer(int64), intent(out) :: count
@@ -426,16 +328,17 @@ contains
     call end_call(status, self%owner, ierr)
   end subroutine
 
-  subroutine residual_real32(self, values, first, ierr)
+  !@ for kind = real32 | real64
+  subroutine residual_@kind@(self, values, first, ierr)
     class(weir_allreduce_plan), intent(in) :: self
-    real(real32), allocatable, intent(inout) :: values(:)
+    real(@kind@), allocatable, intent(inout) :: values(:)
     integer(int64), intent(out), optional :: first
     integer, intent(out), optional :: ierr
     character(len=:), allocatable :: refusal
     type(c_residual) :: c
     integer(c_int) :: status
 
-    call check_copy(self, 'residual', 'real32', refusal)
+    call check_copy(self, 'residual', '@kind@', refusal)
     c%struct_size = c_sizeof(c)
     status = c_plan_residual(self%handle, c)
     if (present(first)) first = c%begin + 1
@@ -443,23 +346,7 @@ contains
     call end_call(status, self%owner, ierr, refusal)
   end subroutine
 
-  subroutine residual_real64(self, values, first, ierr)
-    class(weir_allreduce_plan), intent(in) :: self
-    real(real64), allocatable, intent(inout) :: values(:)
-    integer(int64), intent(out), optional :: first
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: refusal
-    type(c_residual) :: c
-    integer(c_int) :: status
-
-    call check_copy(self, 'residual', 'real64', refusal)
-    c%struct_size = c_sizeof(c)
-    status = c_plan_residual(self%handle, c)
-    if (present(first)) first = c%begin + 1
-    if (status == WEIR_OK .and. .not. allocated(refusal)) call copy_values(c%values, c%count, values)
-    call end_call(status, self%owner, ierr, refusal)
-  end subroutine
-
+  !@ end
   subroutine residual_address(self, first, count, values, ierr)
     class(weir_allreduce_plan), intent(in) :: self
     integer(int64), intent(out) :: first, count
@@ -475,116 +362,6 @@ contains
     values = c%values
     call end_call(status, self%owner, ierr)
   end subroutine
-
-  subroutine get_statistics(self, statistics, ierr)
-    class(weir_allreduce_plan), intent(in) :: self
-    type(weir_statistics), intent(inout) :: statistics
-    integer, intent(out), optional :: ierr
-    type(c_statistics) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_plan_get_statistics(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, statistics)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine get_config(self, config, ierr)
-    class(weir_allreduce_plan), intent(in) :: self
-    type(weir_allreduce_config), intent(inout) :: config
-    integer, intent(out), optional :: ierr
-    type(c_allreduce_config) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_plan_get_config(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, config)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  function counter(self, name, ierr) result(runs)
-    class(weir_allreduce_plan), intent(in) :: self
-    character(len=*), intent(in) :: name
-    integer, intent(out), optional :: ierr
-    integer(int64) :: runs
-    integer(c_int64_t) :: found
-
-    found = 0
-    call end_call(c_plan_counter(self%handle, trim(name)//c_null_char, found), self%owner, ierr)
-    runs = found
-  end function
-
-  function memory_bytes(self, ierr) result(bytes)
-    class(weir_allreduce_plan), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: bytes
-    integer(c_int64_t) :: found
-
-    found = 0
-    call end_call(c_plan_memory_bytes(self%handle, found), self%owner, ierr)
-    bytes = found
-  end function
-
-  function explanation(self) result(text)
-    class(weir_allreduce_plan), intent(in) :: self
-    character(len=:), allocatable :: text
-
-    text = text_of(c_plan_explanation(self%handle))
-  end function
-
-  subroutine reset(self, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_plan_reset(self%handle), self%owner, ierr)
-  end subroutine
-
-  subroutine scale_residual(self, factor, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    real(real64), intent(in) :: factor
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_plan_scale_residual(self%handle, factor), self%owner, ierr)
-  end subroutine
-
-  subroutine save_state(self, state, ierr)
-    class(weir_allreduce_plan), intent(in) :: self
-    integer(int8), allocatable, intent(inout), target :: state(:)
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status
-    integer(c_int64_t) :: bytes
-
-    status = c_plan_state_bytes(self%handle, bytes)
-    if (status == WEIR_OK) then
-      if (allocated(state)) deallocate (state)
-      allocate (state(bytes))
-      status = c_plan_save_state(self%handle, c_loc(state(1)), bytes)
-    end if
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine restore_state(self, state, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    integer(int8), intent(in), target :: state(:)
-    integer, intent(out), optional :: ierr
-    type(array_view) :: view
-    character(len=:), allocatable :: refusal
-
-    view = view_of(state)
-    if (.not. view%usable) refusal = 'plan '''//trim(self%name)//''': the state '//why_unusable(view)
-    call end_call(c_plan_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
-  end subroutine
-
-  function encoded_bytes(self, ierr) result(bytes)
-    class(weir_allreduce_plan), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: bytes
-    integer(c_int64_t) :: found
-
-    found = 0
-    call end_call(c_plan_encoded_bytes(self%handle, found), self%owner, ierr)
-    bytes = found
-  end function
 
   subroutine encode_view(self, gradient, encoded, ierr)
     class(weir_allreduce_plan), intent(inout) :: self
@@ -609,36 +386,23 @@ contains
     call end_call(status, self%owner, ierr, refusal)
   end subroutine
 
-  subroutine encode_1(self, gradient, encoded, ierr)
+  !@ for rank, shape = 1; : | 2; :, : | 3; :, :, :
+  subroutine encode_@rank@(self, gradient, encoded, ierr)
     class(weir_allreduce_plan), intent(inout) :: self
-    real(real32), intent(in), target :: gradient(:)
+    real(real32), intent(in), target :: gradient(@shape@)
     integer(int8), allocatable, intent(inout) :: encoded(:)
     integer, intent(out), optional :: ierr
+
     call encode_view(self, view_of(gradient), encoded, ierr)
   end subroutine
 
-  subroutine encode_2(self, gradient, encoded, ierr)
+  !@ end
+  subroutine forget(self)
     class(weir_allreduce_plan), intent(inout) :: self
-    real(real32), intent(in), target :: gradient(:, :)
-    integer(int8), allocatable, intent(inout) :: encoded(:)
-    integer, intent(out), optional :: ierr
-    call encode_view(self, view_of(gradient), encoded, ierr)
+
+    if (allocated(self%refusal)) deallocate (self%refusal)
   end subroutine
 
-  subroutine encode_3(self, gradient, encoded, ierr)
-    class(weir_allreduce_plan), intent(inout) :: self
-    real(real32), intent(in), target :: gradient(:, :, :)
-    integer(int8), allocatable, intent(inout) :: encoded(:)
-    integer, intent(out), optional :: ierr
-    call encode_view(self, view_of(gradient), encoded, ierr)
-  end subroutine
-
-  subroutine refuse_copy(to, from)
-    class(weir_allreduce_plan), intent(inout) :: to
-    type(weir_allreduce_plan), intent(in) :: from
-
-    if (associated(to%owner) .or. associated(from%owner)) &
-      call stop_with('a weir_allreduce_plan cannot be copied: pass it as an argument, or point to it')
-  end subroutine
+  !@ procedures of weir_plan
 
 end module

@@ -4,7 +4,7 @@ module weir_schedules
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
-  use weir_plans, only: c_handle_of, weir_allreduce_plan
+  use weir_plans, only: c_handle_of_plan, weir_allreduce_plan
   use weir_text, only: c_text
   use weir_types, only: WEIR_OK
   implicit none
@@ -42,14 +42,6 @@ module weir_schedules
 
 contains
 
-  !> For the module of checkpoints.
-  function c_handle_of_schedule(schedule) result(handle)
-    class(weir_schedule), intent(in) :: schedule
-    type(c_ptr) :: handle
-
-    handle = schedule%handle
-  end function
-
   subroutine create(self, comm, blocks, ierr)
     class(weir_schedule), intent(inout) :: self
     class(weir_communicator), intent(in) :: comm
@@ -70,98 +62,6 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  subroutine destroy(self, ierr)
-    class(weir_schedule), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    type(comm_owner), pointer :: owner
-    integer(c_int) :: status
-
-    owner => self%owner
-    status = c_schedule_destroy(self%handle)
-    if (status == WEIR_OK) then
-      self%handle = c_null_ptr
-      call remove_user(self%owner)
-      nullify (owner)
-    end if
-    call end_call(status, owner, ierr)
-  end subroutine
-
-  impure elemental subroutine finalise(self)
-    type(weir_schedule), intent(inout) :: self
-    integer(c_int) :: status
-
-    status = c_schedule_destroy(self%handle)
-    self%handle = c_null_ptr
-    call end_user(self%owner, status)
-  end subroutine
-
-  function priority(self, block, ierr)
-    class(weir_schedule), intent(in) :: self
-    character(len=*), intent(in) :: block
-    integer, intent(out), optional :: ierr
-    integer :: priority
-    integer(c_int) :: found
-
-    found = 0
-    call end_call(c_schedule_priority(self%handle, trim(block)//c_null_char, found), self%owner, ierr)
-    priority = found
-  end function
-
-  subroutine started(self, block, plan, ierr)
-    class(weir_schedule), intent(inout) :: self
-    character(len=*), intent(in) :: block
-    class(weir_allreduce_plan), intent(in) :: plan
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_schedule_started(self%handle, trim(block)//c_null_char, c_handle_of(plan)), self%owner, ierr)
-  end subroutine
-
-  subroutine test(self, block, done, ierr)
-    class(weir_schedule), intent(inout) :: self
-    character(len=*), intent(in) :: block
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_schedule_test(self%handle, trim(block)//c_null_char, c_done)
-    done = c_done /= 0
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine wait(self, block, ierr)
-    class(weir_schedule), intent(inout) :: self
-    character(len=*), intent(in) :: block
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_schedule_wait(self%handle, trim(block)//c_null_char), self%owner, ierr)
-  end subroutine
-
-  subroutine wait_all(self, ierr)
-    class(weir_schedule), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_schedule_wait_all(self%handle), self%owner, ierr)
-  end subroutine
-
-  function pending(self, block, ierr) result(runs)
-    class(weir_schedule), intent(in) :: self
-    character(len=*), intent(in) :: block
-    integer, intent(out), optional :: ierr
-    integer :: runs
-    integer(c_int) :: found
-
-    found = 0
-    call end_call(c_schedule_pending(self%handle, trim(block)//c_null_char, found), self%owner, ierr)
-    runs = found
-  end function
-
-  subroutine refuse_copy(to, from)
-    class(weir_schedule), intent(inout) :: to
-    type(weir_schedule), intent(in) :: from
-
-    if (associated(to%owner) .or. associated(from%owner)) &
-      call stop_with('a weir_schedule cannot be copied: pass it as an argument, or point to it')
-  end subroutine
+  !@ procedures of weir_schedule
 
 end module

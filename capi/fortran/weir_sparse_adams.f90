@@ -8,7 +8,7 @@ module weir_sparse_adams
   use weir_types
   implicit none
   private
-  public :: weir_sparse_adam, c_handle_of_adam
+  public :: weir_sparse_adam, c_handle_of_sparse_adam
 
   !> Adam for the sparse updates of plans, in time proportional to their entries. It belongs to no communicator, and no call is
   !> collective: ranks that are given the same updates keep the same weights, bit for bit. It cannot be copied. It ends with destroy
@@ -54,14 +54,6 @@ module weir_sparse_adams
 
 contains
 
-  !> For the module of checkpoints.
-  function c_handle_of_adam(adam) result(handle)
-    class(weir_sparse_adam), intent(in) :: adam
-    type(c_ptr) :: handle
-
-    handle = adam%handle
-  end function
-
   subroutine create(self, config, ierr)
     class(weir_sparse_adam), intent(inout) :: self
     type(weir_sparse_adam_config), intent(in) :: config
@@ -97,7 +89,8 @@ contains
     if (allocated(self%offsets)) deallocate (self%offsets)
   end subroutine
 
-  subroutine step_arrays(self, indices, values, weights, learning_rate, ierr)
+  !@ for call, last = step; .true. | step_part; .false.
+  subroutine @call@_arrays(self, indices, values, weights, learning_rate, ierr)
     class(weir_sparse_adam), intent(inout) :: self
     integer(int64), intent(in) :: indices(:)
     real(real32), intent(in), target :: values(:)
@@ -105,20 +98,10 @@ contains
     real(real64), intent(in) :: learning_rate
     integer, intent(out), optional :: ierr
 
-    call step_by(self, .true., indices, view_of(values), view_of(weights), learning_rate, ierr)
+    call step_by(self, @last@, indices, view_of(values), view_of(weights), learning_rate, ierr)
   end subroutine
 
-  subroutine step_part_arrays(self, indices, values, weights, learning_rate, ierr)
-    class(weir_sparse_adam), intent(inout) :: self
-    integer(int64), intent(in) :: indices(:)
-    real(real32), intent(in), target :: values(:)
-    real(real32), intent(inout), target :: weights(:)
-    real(real64), intent(in) :: learning_rate
-    integer, intent(out), optional :: ierr
-
-    call step_by(self, .false., indices, view_of(values), view_of(weights), learning_rate, ierr)
-  end subroutine
-
+  !@ end
   subroutine step_by(self, last, indices, values, weights, learning_rate, ierr)
     class(weir_sparse_adam), intent(inout), target :: self
     logical, intent(in) :: last
@@ -179,7 +162,8 @@ contains
     call end_call(c_sparse_adam_steps(self%handle, made), self%owner, ierr, 'optimizer '''//trim(self%name)//''': '//refusal)
   end subroutine
 
-  subroutine step_addresses(self, count, indices, values, weights, learning_rate, ierr)
+  !@ for call = step | step_part
+  subroutine @call@_addresses(self, count, indices, values, weights, learning_rate, ierr)
     class(weir_sparse_adam), intent(inout) :: self
     integer(int64), intent(in) :: count
     type(c_ptr), intent(in) :: indices, values
@@ -190,54 +174,13 @@ contains
 
     w = view_of(weights)
     if (w%usable) then
-      call end_call(c_sparse_adam_step(self%handle, indices, values, count, w%address, w%count, learning_rate), self%owner, ierr)
+      call end_call(c_sparse_adam_@call@(self%handle, indices, values, count, w%address, w%count, learning_rate), self%owner, ierr)
     else
       call refuse(self, 'the array of weights '//why_unusable(w), ierr)
     end if
   end subroutine
 
-  subroutine step_part_addresses(self, count, indices, values, weights, learning_rate, ierr)
-    class(weir_sparse_adam), intent(inout) :: self
-    integer(int64), intent(in) :: count
-    type(c_ptr), intent(in) :: indices, values
-    real(real32), intent(inout), target :: weights(:)
-    real(real64), intent(in) :: learning_rate
-    integer, intent(out), optional :: ierr
-    type(array_view) :: w
-
-    w = view_of(weights)
-    if (w%usable) then
-      call end_call(c_sparse_adam_step_part(self%handle, indices, values, count, w%address, w%count, learning_rate), self%owner, &
-                    ierr)
-    else
-      call refuse(self, 'the array of weights '//why_unusable(w), ierr)
-    end if
-  end subroutine
-
-  function steps(self, ierr) result(made)
-    class(weir_sparse_adam), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: made
-    integer(c_int64_t) :: found
-
-    found = 0
-    call end_call(c_sparse_adam_steps(self%handle, found), self%owner, ierr)
-    made = found
-  end function
-
-  subroutine get_config(self, config, ierr)
-    class(weir_sparse_adam), intent(in) :: self
-    type(weir_sparse_adam_config), intent(inout) :: config
-    integer, intent(out), optional :: ierr
-    type(c_sparse_adam_config) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_sparse_adam_get_config(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, config)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
+  !@ end
   function memory_bytes(self, ierr) result(bytes)
     class(weir_sparse_adam), intent(in) :: self
     integer, intent(out), optional :: ierr
@@ -249,22 +192,6 @@ contains
     bytes = found
     if (allocated(self%offsets)) bytes = bytes + 4 * size(self%offsets, kind=int64)
   end function
-
-  subroutine save_state(self, state, ierr)
-    class(weir_sparse_adam), intent(in) :: self
-    integer(int8), allocatable, intent(inout), target :: state(:)
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status
-    integer(c_int64_t) :: bytes
-
-    status = c_sparse_adam_state_bytes(self%handle, bytes)
-    if (status == WEIR_OK) then
-      if (allocated(state)) deallocate (state)
-      allocate (state(bytes))
-      status = c_sparse_adam_save_state(self%handle, c_loc(state(1)), bytes)
-    end if
-    call end_call(status, self%owner, ierr)
-  end subroutine
 
   subroutine restore_state(self, state, ierr)
     class(weir_sparse_adam), intent(inout) :: self
@@ -278,13 +205,6 @@ contains
     else
       call refuse(self, 'the state '//why_unusable(view), ierr)
     end if
-  end subroutine
-
-  subroutine reset(self, ierr)
-    class(weir_sparse_adam), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_sparse_adam_reset(self%handle), self%owner, ierr)
   end subroutine
 
   function last_error(self) result(text)
@@ -301,5 +221,7 @@ contains
     if (c_associated(to%handle) .or. c_associated(from%handle)) &
       call stop_with('a weir_sparse_adam cannot be copied: pass it as an argument, or point to it')
   end subroutine
+
+  !@ procedures of weir_sparse_adam
 
 end module

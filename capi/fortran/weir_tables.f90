@@ -4,12 +4,12 @@ module weir_tables
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
   use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
-  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
+  use weir_calls, only: add_user, comm_owner, end_call, end_test, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_types
   implicit none
   private
-  public :: weir_embedding_table, c_handle_of_table
+  public :: weir_embedding_table, c_handle_of_embedding
 
   !> One table, its optimizer's state, and what is in flight on it. It cannot be copied. It ends with destroy or with its scope.
   !>
@@ -76,14 +76,6 @@ module weir_tables
 
 contains
 
-  !> For the module of checkpoints.
-  function c_handle_of_table(table) result(handle)
-    class(weir_embedding_table), intent(in) :: table
-    type(c_ptr) :: handle
-
-    handle = table%handle
-  end function
-
   subroutine create(self, comm, config, ierr)
     class(weir_embedding_table), intent(inout) :: self
     class(weir_communicator), intent(in) :: comm
@@ -102,33 +94,6 @@ contains
       self%name = config%name
     end if
     call end_call(status, owner_of(comm), ierr)
-  end subroutine
-
-  subroutine destroy(self, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-    type(comm_owner), pointer :: owner
-    integer(c_int) :: status
-
-    owner => self%owner
-    status = c_embedding_destroy(self%handle)
-    if (status == WEIR_OK) then
-      self%handle = c_null_ptr
-      self%width = 0
-      call remove_user(self%owner)
-      nullify (owner)
-    end if
-    call end_call(status, owner, ierr)
-  end subroutine
-
-  impure elemental subroutine finalise(self)
-    type(weir_embedding_table), intent(inout) :: self
-    integer(c_int) :: status
-
-    status = c_embedding_destroy(self%handle)
-    self%handle = c_null_ptr
-    self%width = 0
-    call end_user(self%owner, status)
   end subroutine
 
   !> Notes what is wrong with an array of `shape`. Its address is then null for C, which tells the other ranks. `columns`: as many
@@ -172,9 +137,10 @@ contains
     call end_call(status, owner, ierr, refused)
   end subroutine
 
-  subroutine lookup_int32(self, ids, vectors, ierr)
+  !@ for kind = int32 | int64
+  subroutine lookup_@kind@(self, ids, vectors, ierr)
     class(weir_embedding_table), intent(inout) :: self
-    integer(int32), intent(in), target :: ids(:)
+    integer(@kind@), intent(in), target :: ids(:)
     real(real32), intent(inout), target, asynchronous :: vectors(:, :)
     integer, intent(out), optional :: ierr
     type(array_view) :: id_view, view
@@ -184,90 +150,26 @@ contains
     view = view_of(vectors)
     call check_ids(self%name, id_view, refused)
     call check(self%name, self%width, 'vectors', view, shape(vectors, int64), id_view%count, refused)
-    call end_start(self%owner, c_embedding_lookup_int32(self%handle, id_view%address, id_view%count, view%address), &
+    call end_start(self%owner, c_embedding_lookup_@kind@(self%handle, id_view%address, id_view%count, view%address), &
                    refused, self%lookup_refusal, ierr)
   end subroutine
 
-  subroutine lookup_int64(self, ids, vectors, ierr)
+  !@ end
+  !@ for kind = int32 | int64
+  subroutine prefetch_@kind@(self, ids, ierr)
     class(weir_embedding_table), intent(inout) :: self
-    integer(int64), intent(in), target :: ids(:)
-    real(real32), intent(inout), target, asynchronous :: vectors(:, :)
-    integer, intent(out), optional :: ierr
-    type(array_view) :: id_view, view
-    character(len=:), allocatable :: refused
-
-    id_view = view_of(ids)
-    view = view_of(vectors)
-    call check_ids(self%name, id_view, refused)
-    call check(self%name, self%width, 'vectors', view, shape(vectors, int64), id_view%count, refused)
-    call end_start(self%owner, c_embedding_lookup_int64(self%handle, id_view%address, id_view%count, view%address), &
-                   refused, self%lookup_refusal, ierr)
-  end subroutine
-
-  subroutine lookup_test(self, done, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_embedding_lookup_test(self%handle, c_done)
-    call end_test(self%owner, status, c_done, self%lookup_refusal, done, ierr)
-  end subroutine
-
-  subroutine lookup_wait(self, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_embedding_lookup_wait(self%handle), self%owner, ierr, self%lookup_refusal)
-    if (allocated(self%lookup_refusal)) deallocate (self%lookup_refusal)
-  end subroutine
-
-  subroutine prefetch_int32(self, ids, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    integer(int32), intent(in), target :: ids(:)
+    integer(@kind@), intent(in), target :: ids(:)
     integer, intent(out), optional :: ierr
     type(array_view) :: view
     character(len=:), allocatable :: refused
 
     view = view_of(ids)
     call check_ids(self%name, view, refused)
-    call end_start(self%owner, c_embedding_prefetch_int32(self%handle, view%address, view%count), &
+    call end_start(self%owner, c_embedding_prefetch_@kind@(self%handle, view%address, view%count), &
                    refused, self%prefetch_refusal, ierr)
   end subroutine
 
-  subroutine prefetch_int64(self, ids, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    integer(int64), intent(in), target :: ids(:)
-    integer, intent(out), optional :: ierr
-    type(array_view) :: view
-    character(len=:), allocatable :: refused
-
-    view = view_of(ids)
-    call check_ids(self%name, view, refused)
-    call end_start(self%owner, c_embedding_prefetch_int64(self%handle, view%address, view%count), &
-                   refused, self%prefetch_refusal, ierr)
-  end subroutine
-
-  subroutine prefetch_test(self, done, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_embedding_prefetch_test(self%handle, c_done)
-    call end_test(self%owner, status, c_done, self%prefetch_refusal, done, ierr)
-  end subroutine
-
-  subroutine prefetch_wait(self, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_embedding_prefetch_wait(self%handle), self%owner, ierr, self%prefetch_refusal)
-    if (allocated(self%prefetch_refusal)) deallocate (self%prefetch_refusal)
-  end subroutine
-
+  !@ end
   subroutine update(self, gradients, ierr)
     class(weir_embedding_table), intent(inout) :: self
     real(real32), intent(in), target :: gradients(:, :)
@@ -280,85 +182,32 @@ contains
     call end_call(c_embedding_update(self%handle, view%address, size(gradients, 2, int64)), self%owner, ierr, refusal)
   end subroutine
 
-  subroutine update_test(self, done, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: none
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_embedding_update_test(self%handle, c_done)
-    call end_test(self%owner, status, c_done, none, done, ierr)
-  end subroutine
-
-  subroutine update_wait(self, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_embedding_update_wait(self%handle), self%owner, ierr)
-  end subroutine
-
-  subroutine end_test(owner, status, c_done, refusal, done, ierr)
-    type(comm_owner), pointer, intent(in) :: owner
-    integer(c_int), intent(in) :: status, c_done
-    character(len=:), allocatable, intent(inout) :: refusal
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-
-    done = c_done /= 0
-    if (done .or. status /= WEIR_OK) then
-      call end_call(status, owner, ierr, refusal)
-      if (allocated(refusal)) deallocate (refusal)
-    else if (present(ierr)) then
-      ierr = WEIR_OK
-    end if
-  end subroutine
-
-  subroutine lookup_int32_on_stream(self, ids, count, vectors, stream, ierr)
+  !@ for kind = int32 | int64
+  subroutine lookup_@kind@_on_stream(self, ids, count, vectors, stream, ierr)
     class(weir_embedding_table), intent(inout) :: self
     type(c_ptr), intent(in) :: ids, vectors, stream
     integer(int64), intent(in) :: count
     integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: none
+    character(len=:), allocatable :: nothing
 
-    call end_start(self%owner, c_embedding_lookup_int32_on_stream(self%handle, ids, count, vectors, stream), &
-                   none, self%lookup_refusal, ierr)
+    call end_start(self%owner, c_embedding_lookup_@kind@_on_stream(self%handle, ids, count, vectors, stream), &
+                   nothing, self%lookup_refusal, ierr)
   end subroutine
 
-  subroutine lookup_int64_on_stream(self, ids, count, vectors, stream, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    type(c_ptr), intent(in) :: ids, vectors, stream
-    integer(int64), intent(in) :: count
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: none
-
-    call end_start(self%owner, c_embedding_lookup_int64_on_stream(self%handle, ids, count, vectors, stream), &
-                   none, self%lookup_refusal, ierr)
-  end subroutine
-
-  subroutine prefetch_int32_on_stream(self, ids, count, stream, ierr)
+  !@ end
+  !@ for kind = int32 | int64
+  subroutine prefetch_@kind@_on_stream(self, ids, count, stream, ierr)
     class(weir_embedding_table), intent(inout) :: self
     type(c_ptr), intent(in) :: ids, stream
     integer(int64), intent(in) :: count
     integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: none
+    character(len=:), allocatable :: nothing
 
-    call end_start(self%owner, c_embedding_prefetch_int32_on_stream(self%handle, ids, count, stream), &
-                   none, self%prefetch_refusal, ierr)
+    call end_start(self%owner, c_embedding_prefetch_@kind@_on_stream(self%handle, ids, count, stream), &
+                   nothing, self%prefetch_refusal, ierr)
   end subroutine
 
-  subroutine prefetch_int64_on_stream(self, ids, count, stream, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    type(c_ptr), intent(in) :: ids, stream
-    integer(int64), intent(in) :: count
-    integer, intent(out), optional :: ierr
-    character(len=:), allocatable :: none
-
-    call end_start(self%owner, c_embedding_prefetch_int64_on_stream(self%handle, ids, count, stream), &
-                   none, self%prefetch_refusal, ierr)
-  end subroutine
-
+  !@ end
   subroutine update_on_stream(self, gradients, count, stream, ierr)
     class(weir_embedding_table), intent(inout) :: self
     type(c_ptr), intent(in) :: gradients, stream
@@ -368,111 +217,27 @@ contains
     call end_call(c_embedding_update_on_stream(self%handle, gradients, count, stream), self%owner, ierr)
   end subroutine
 
-  subroutine set_learning_rate(self, learning_rate, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    real(real64), intent(in) :: learning_rate
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_embedding_set_learning_rate(self%handle, learning_rate), self%owner, ierr)
-  end subroutine
-
-  subroutine export_rows(self, first, values, ierr)
-    class(weir_embedding_table), intent(in) :: self
+  !@ for call, self, values = export; in; inout | import; inout; in
+  subroutine @call@_rows(self, first, values, ierr)
+    class(weir_embedding_table), intent(@self@) :: self
     integer(int64), intent(in) :: first
-    real(real32), intent(inout), target :: values(:, :)
+    real(real32), intent(@values@), target :: values(:, :)
     integer, intent(out), optional :: ierr
     type(array_view) :: view
     character(len=:), allocatable :: refusal
 
     view = view_of(values)
     call check(self%name, self%width, 'values', view, shape(values, int64), -1_int64, refusal)
-    call end_call(c_embedding_export_rows(self%handle, first, size(values, 2, int64), view%address), self%owner, ierr, refusal)
+    call end_call(c_embedding_@call@_rows(self%handle, first, size(values, 2, int64), view%address), self%owner, ierr, refusal)
   end subroutine
 
-  subroutine import_rows(self, first, values, ierr)
+  !@ end
+  subroutine forget(self)
     class(weir_embedding_table), intent(inout) :: self
-    integer(int64), intent(in) :: first
-    real(real32), intent(in), target :: values(:, :)
-    integer, intent(out), optional :: ierr
-    type(array_view) :: view
-    character(len=:), allocatable :: refusal
 
-    view = view_of(values)
-    call check(self%name, self%width, 'values', view, shape(values, int64), -1_int64, refusal)
-    call end_call(c_embedding_import_rows(self%handle, first, size(values, 2, int64), view%address), self%owner, ierr, refusal)
+    self%width = 0
   end subroutine
 
-  subroutine get_config(self, config, ierr)
-    class(weir_embedding_table), intent(in) :: self
-    type(weir_embedding_config), intent(inout) :: config
-    integer, intent(out), optional :: ierr
-    type(c_embedding_config) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_embedding_get_config(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, config)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine get_statistics(self, statistics, ierr)
-    class(weir_embedding_table), intent(in) :: self
-    type(weir_embedding_statistics), intent(inout) :: statistics
-    integer, intent(out), optional :: ierr
-    type(c_embedding_statistics) :: c
-    integer(c_int) :: status
-
-    c%struct_size = c_sizeof(c)
-    status = c_embedding_get_statistics(self%handle, c)
-    if (status == WEIR_OK) call from_c(c, statistics)
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  function memory_bytes(self, ierr) result(bytes)
-    class(weir_embedding_table), intent(in) :: self
-    integer, intent(out), optional :: ierr
-    integer(int64) :: bytes
-    integer(c_int64_t) :: found
-
-    found = 0
-    call end_call(c_embedding_memory_bytes(self%handle, found), self%owner, ierr)
-    bytes = found
-  end function
-
-  subroutine save_state(self, state, ierr)
-    class(weir_embedding_table), intent(in) :: self
-    integer(int8), allocatable, intent(inout), target :: state(:)
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status
-    integer(c_int64_t) :: bytes
-
-    status = c_embedding_state_bytes(self%handle, bytes)
-    if (status == WEIR_OK) then
-      if (allocated(state)) deallocate (state)
-      allocate (state(bytes))
-      status = c_embedding_save_state(self%handle, c_loc(state(1)), bytes)
-    end if
-    call end_call(status, self%owner, ierr)
-  end subroutine
-
-  subroutine restore_state(self, state, ierr)
-    class(weir_embedding_table), intent(inout) :: self
-    integer(int8), intent(in), target :: state(:)
-    integer, intent(out), optional :: ierr
-    type(array_view) :: view
-    character(len=:), allocatable :: refusal
-
-    view = view_of(state)
-    if (.not. view%usable) refusal = 'table '''//trim(self%name)//''': the state '//why_unusable(view)
-    call end_call(c_embedding_restore_state(self%handle, view%address, view%count), self%owner, ierr, refusal)
-  end subroutine
-
-  subroutine refuse_copy(to, from)
-    class(weir_embedding_table), intent(inout) :: to
-    type(weir_embedding_table), intent(in) :: from
-
-    if (associated(to%owner) .or. associated(from%owner)) &
-      call stop_with('a weir_embedding_table cannot be copied: pass it as an argument, or point to it')
-  end subroutine
+  !@ procedures of weir_embedding
 
 end module

@@ -231,5 +231,8 @@ def convert_hpp(interface):
 
 
 def files(interface):
-    return {"include/weir/types.h": aligned(types_h(interface)), "include/weir/types.hpp": aligned(types_hpp(interface)),
-            "src/base/fields.hpp": fields_hpp(interface), "capi/convert.hpp": convert_hpp(interface)}
+    return {"include/weir/types.h": aligned(types_h(interface)), "include/weir/types.hpp": aligned(types_hpp(interface))}
+
+
+def built(interface):
+    return {"base/fields.hpp": fields_hpp(interface), "capi/convert.hpp": convert_hpp(interface)}

@@ -1,4 +1,4 @@
-"""capi/fortran: weir_types.f90, weir_c.f90, and the files .inc of what takes arrays."""
+"""Fortran's constants, derived types, bind(C) structs and interfaces: weir_types.f90 and weir_c.f90."""
 import re
 import textwrap
 
@@ -19,12 +19,6 @@ RESULTS = {"weir_status": "integer(c_int)", "const char*": POINTER}
 ISO_C_BINDING = "c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, c_sizeof"
 FUNCTION_POINTERS = {"weir_log_function", "weir_operator_body"}
 ARRAYS = {"ranks", "shares", "steps", "blocks", "tensors", "parts", "layers", "rates"}  # arguments whose type does not say that they are more than one
-CALLS = {"run": "intent(inout), target", "run_sparse": "intent(in), target", "start": "intent(inout), target, asynchronous",
-         "start_sparse": "intent(in), target, asynchronous"}
-
-# Arrays that a checkpoint takes: the type of their elements in C, and their ranks.
-ELEMENTS = {"int8": ("UINT8", (1,)), "int32": ("INT32", (1,)), "int64": ("INT64", (1,)), "real32": ("FLOAT32", (1, 2, 3)),
-            "real64": ("FLOAT64", (1, 2, 3))}
 
 
 def wrap(text, width, first, rest):
@@ -250,64 +244,5 @@ def c_f90(interface):
             "end module"]
 
 
-def plan_arrays_inc():
-    """What takes a gradient, for both types and every rank of arrays."""
-    out = ["! weir_plan_arrays.inc: for both types and every rank of arrays, what takes a gradient. Included by weir_plans.f90.",
-           "! Made by capi/interface/generate.py: change emit_fortran.py."]
-    for call, attributes in CALLS.items():
-        for kind in ("real32", "real64"):
-            for rank in (1, 2, 3):
-                out += ["",
-                        f"  subroutine {call}_{kind}_{rank}(self, gradient, ierr)",
-                        "    class(weir_allreduce_plan), intent(inout) :: self",
-                        f"    real({kind}), {attributes} :: gradient({', '.join(':' * rank)})",
-                        "    integer, intent(out), optional :: ierr",
-                        f"    call {call}_view(self, view_of(gradient), ierr)",
-                        "  end subroutine"]
-    return out
-
-
-def fusion_arrays_inc():
-    """What hands in a tensor's gradient, for both types and every rank of arrays."""
-    out = ["! weir_fusion_arrays.inc: for both types and every rank of arrays, what hands in a gradient. Included by weir_fusion.f90.",
-           "! Made by capi/interface/generate.py: change emit_fortran.py."]
-    for call in ("ready", "skip"):
-        for kind in ("real32", "real64"):
-            for rank in (1, 2, 3):
-                out += ["",
-                        f"  subroutine {call}_{kind}_{rank}(self, tensor, gradient, ierr)",
-                        "    class(weir_fused_allreduce), intent(inout) :: self",
-                        "    integer, intent(in) :: tensor",
-                        f"    real({kind}), intent(inout), target, asynchronous :: gradient({', '.join(':' * rank)})",
-                        "    integer, intent(out), optional :: ierr",
-                        f"    call hand_in(self, tensor, view_of(gradient), {'.true.' if call == 'ready' else '.false.'}, ierr)",
-                        "  end subroutine"]
-    return out
-
-
-def checkpoint_arrays_inc():
-    """What adds an array to a checkpoint, for every type and rank."""
-    out = ["! weir_checkpoint_arrays.inc: for every type and rank of arrays, what adds one. Included by weir_checkpoints.f90.",
-           "! Made by capi/interface/generate.py: change emit_fortran.py."]
-    for kind, (element, ranks) in ELEMENTS.items():
-        type_ = f"{'integer' if kind.startswith('int') else 'real'}({kind})"
-        for rank in ranks:
-            out += ["",
-                    f"  subroutine add_{kind}_{rank}(self, name, array, distribution, first, total, ierr)",
-                    "    class(weir_checkpoint), intent(inout) :: self",
-                    "    character(len=*), intent(in) :: name",
-                    f"    {type_}, pointer, intent(in), asynchronous :: array({', '.join(':' * rank)})  ! what is no target is refused",
-                    "    integer, intent(in) :: distribution",
-                    "    integer(int64), intent(in), optional :: first, total",
-                    "    integer, intent(out), optional :: ierr",
-                    "    type(array_view) :: view",
-                    "    if (associated(array)) view = view_of(array)",
-                    f"    call add_view(self, name, view, associated(array), WEIR_ELEMENT_{element}, distribution, first, total, ierr)",
-                    "  end subroutine"]
-    return out
-
-
-def files(interface):
-    return {"capi/fortran/weir_types.f90": types_f90(interface), "capi/fortran/weir_c.f90": c_f90(interface),
-            "capi/fortran/weir_plan_arrays.inc": plan_arrays_inc(), "capi/fortran/weir_fusion_arrays.inc": fusion_arrays_inc(),
-            "capi/fortran/weir_checkpoint_arrays.inc": checkpoint_arrays_inc()}
+def built(interface):
+    return {"fortran/weir_types.f90": types_f90(interface), "fortran/weir_c.f90": c_f90(interface)}

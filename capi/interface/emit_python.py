@@ -198,4 +198,8 @@ def abi_py(interface):
 
 
 def files(interface):
-    return {"capi/python/weir/_types.py": types_py(interface), "capi/python/weir/_abi.py": abi_py(interface)}
+    return {"capi/python/weir/_types.py": types_py(interface)}
+
+
+def built(interface):
+    return {"python/weir/_abi.py": abi_py(interface)}

@@ -1,42 +1,52 @@
 #!/usr/bin/env python3
 """Makes from interface.toml, and from the functions that the C headers declare, what depends on them.
 
-Usage: generate.py           writes the files that have changed
-       generate.py --check   writes nothing; exits with 1 and names those that are stale
-       generate.py --list    names all of them
+Usage: generate.py               writes those files that users read, which are committed, where they have changed
+       generate.py --check       writes nothing; exits with 1 and names those that are stale
+       generate.py --list        names them
+       generate.py --build DIR   writes the files that only compilers and Python read below DIR, where they have changed
 """
+import pathlib
 import sys
 
 import emit_c
 import emit_fortran
+import emit_fortran_sources
 import emit_python
 import emit_reference
 import model
 
-EMITTERS = (emit_c, emit_fortran, emit_python, emit_reference)
+
+def written(root, files):
+    """Writes those of `files` that are not so already. Returns their paths."""
+    changed = []
+    for path, lines in files.items():
+        file, text = root / path, "\n".join(lines) + "\n"
+        if not file.exists() or file.read_text() != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            changed.append(path)
+    return changed
 
 
 def main():
-    if sys.argv[1:] not in ([], ["--check"], ["--list"]):
+    build = len(sys.argv) == 3 and sys.argv[1] == "--build"
+    if not build and sys.argv[1:] not in ([], ["--check"], ["--list"]):
         sys.exit(__doc__.strip())
-    mode = sys.argv[1] if sys.argv[1:] else ""
     interface = model.load()
-    stale = []
-    for emitter in EMITTERS:
-        for path, lines in emitter.files(interface).items():
-            if mode == "--list":
-                print(path)
-                continue
-            file, text = model.ROOT / path, "\n".join(lines) + "\n"
-            if file.exists() and file.read_text() == text:
-                continue
-            stale.append(path)
-            if mode != "--check":
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text)
-                print(f"wrote {path}")
-    if mode == "--check" and stale:
-        sys.exit("\n".join(f"{path} is stale: run capi/interface/generate.py" for path in stale))
+    if build:
+        for emitter in (emit_c, emit_fortran, emit_fortran_sources, emit_python):
+            written(pathlib.Path(sys.argv[2]), emitter.built(interface))
+        return
+    files = {path: lines for emitter in (emit_c, emit_python, emit_reference) for path, lines in emitter.files(interface).items()}
+    if sys.argv[1:] == ["--list"]:
+        print("\n".join(files))
+    elif sys.argv[1:] == ["--check"]:
+        stale = [path for path, lines in files.items() if not (model.ROOT / path).exists() or (model.ROOT / path).read_text() != "\n".join(lines) + "\n"]
+        if stale:
+            sys.exit("\n".join(f"{path} is stale: run capi/interface/generate.py" for path in stale))
+    else:
+        print("\n".join(f"wrote {path}" for path in written(model.ROOT, files)))
 
 
 main()

@@ -2,7 +2,11 @@
 import dataclasses
 import pathlib
 import re
-import tomllib
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11
+    import tomli as tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -92,9 +96,30 @@ class Struct:
 
 
 @dataclasses.dataclass
+class Class:
+    """A class of C++ and what it is in the languages beneath the C ABI."""
+    c: str  # what its C functions begin with: weir_plan
+    fortran: str  # its type in Fortran
+    noun: str  # how errors name it
+    handle: str = None  # its type in C, where that is not `c`
+    by_hand: list = ()  # C functions whose Fortran procedure is written by hand, though its prototype says all
+    refusals: dict = dataclasses.field(default_factory=dict)  # by C function: the component that has what was wrong with a call's start
+    forgets: bool = False  # its module has forget(self), which clears components when an object ends
+
+    def __post_init__(self):
+        self.handle = self.handle or self.c
+
+    @property
+    def handle_of(self):
+        """The function that returns an object's handle to other modules of Fortran."""
+        return f"c_handle_of_{self.c.removeprefix('weir_')}"
+
+
+@dataclasses.dataclass
 class Interface:
     enums: list
     structs: list
+    classes: list
 
     def enum(self, name):
         return next((enum for enum in self.enums if enum.name == name), None)
@@ -135,7 +160,7 @@ def load():
     data = tomllib.loads((HERE / "interface.toml").read_text())
     enums = [Enum(**{**row, "values": [Value(**value) for value in row["values"]]}) for row in data["enum"]]
     structs = [Struct(**{**row, "fields": [Field(**field) for field in row["fields"]]}) for row in data["struct"]]
-    return Interface(enums, structs).check()
+    return Interface(enums, structs, [Class(**row) for row in data["class"]]).check()
 
 
 @dataclasses.dataclass

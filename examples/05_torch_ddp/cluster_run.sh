@@ -34,7 +34,7 @@ main() {
   trap '"$cluster" down' EXIT
   "$cluster" up -n "$nodes" -r "${RATE:-1gbit}"
   for mode in dense sparse; do
-    "$cluster" mpirun -n "$nodes" -p 1 -- env OMP_NUM_THREADS=1 PYTHONPATH="$here/../../capi/python" "$python" "$here/train.py" --mode $mode \
+    "$cluster" mpirun -n "$nodes" -p 1 -- env OMP_NUM_THREADS=1 PYTHONPATH="$(dirname "$WEIR_LIBRARY")/../python" "$python" "$here/train.py" --mode $mode \
       --output "$output" "$@"
   done
   "$python" "$here/summary.py" "$output"

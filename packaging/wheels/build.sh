@@ -49,7 +49,7 @@ for mpi in "${mpis[@]}"; do
   strip --strip-unneeded -o "$tree/wheel/lib/$library" "$tree/lib/$library"
   cmake --install "$tree" --component bundled --prefix "$tree/wheel" >/dev/null
   mv "$tree/wheel/lib/$library" "$tree/wheel/lib/libweir-$mpi.so.0"
-  wheel=$(python3 "$root/packaging/wheels/make_wheel.py" "$root/capi/python" "$mpi" "$tree/wheel" "$tree/wheel")
+  wheel=$(python3 "$root/packaging/wheels/make_wheel.py" "$tree/python" "$mpi" "$tree/wheel" "$tree/wheel")
   # Names the oldest glibc that will do, and refuses what the wheel should have and has not.
   PATH=$venv/bin:$PATH auditwheel -v repair --exclude 'libmpi.so.*' --wheel-dir "$out" "$wheel" 2>"$tree/auditwheel.log" || { cat "$tree/auditwheel.log" >&2; exit 1; }
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Puts the Python package and the libraries of one build into a wheel for this kind of processor. build.sh calls it.
 
-Usage: make_wheel.py PACKAGE MPI FOLDER OUT    PACKAGE: capi/python; MPI: openmpi or mpich; FOLDER: what was
+Usage: make_wheel.py PACKAGE MPI FOLDER OUT    PACKAGE: python of a build folder; MPI: openmpi or mpich; FOLDER: what was
 installed: lib/*, share/doc/weir/licenses/*; OUT: where the wheel goes
 """
 import base64
@@ -15,6 +15,7 @@ import tomllib
 import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 MPI_NEEDS = {"openmpi": "openmpi>=5,<6", "mpich": "mpich>=4.1,<6"}
 
 
@@ -46,10 +47,10 @@ def main():
         sys.exit(__doc__.strip())
     package, mpi, installed, out = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
     libraries = sorted((installed / "lib").iterdir())
-    licenses = {"LICENSE": package.parent.parent / "LICENSE"}
+    licenses = {"LICENSE": ROOT / "LICENSE"}
     licenses |= {f"licenses/{path.name}": path for path in sorted((installed / "share/doc/weir/licenses").iterdir())}
     check_paths(libraries)
-    project = tomllib.loads((package / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "capi/python/pyproject.toml").read_text())["project"]
     name, version, tag = f"weir-{mpi}", version_of(package), f"py3-none-linux_{platform.machine()}"
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"

@@ -86,7 +86,7 @@ if comm.rank == 0:
 END_OF_PROGRAM
 python=
 if /usr/bin/python3 -c "import numpy" 2>/dev/null && compgen -G "$build/lib/libweir-*.so" >/dev/null; then
-  python=$(PYTHONPATH=$here/../../capi/python WEIR_LIBRARY=$(compgen -G "$build/lib/libweir-*.so" | head -1) batch -N2 --output=python.out \
+  python=$(PYTHONPATH=$build/python WEIR_LIBRARY=$(compgen -G "$build/lib/libweir-*.so" | head -1) batch -N2 --output=python.out \
     "$scripts/weir-python.sbatch" --weir "$weir" --python /usr/bin/python3 -- program.py)
 else
   echo "no Python package here: weir-python.sbatch is not run"

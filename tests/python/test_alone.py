@@ -184,7 +184,7 @@ def test_mypy():
             "-m",
             "mypy",
             "--config-file",
-            str(PACKAGE.parent / "pyproject.toml"),
+            str(pathlib.Path(__file__).resolve().parents[2] / "capi/python/pyproject.toml"),
             str(PACKAGE),
         ],
         capture_output=True,

@@ -15,6 +15,8 @@ SOURCES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
 LIBRARIES = {"mpi": "MPI", "weir/mpi.h": "MPI", "cuda_": "CUDA", "cub/": "CUDA", "nvtx3/": "CUDA", "nccl.h": "NCCL", "hwloc": "hwloc",
              "hwy/": "Highway", "fmt/": "fmt", "nlohmann/": "nlohmann-json", "CLI/": "CLI11",
              "zlib.h": "zlib", "oneapi/tbb/": "TBB", "xxhash.h": "xxHash", "hdf5.h": "HDF5", "H5FD": "HDF5", "jpeglib.h": "libjpeg", "jerror.h": "libjpeg"}
+# What capi/interface/generate.py makes when Weir is built, by how it is included.
+GENERATED = {"base/fields.hpp": "base/fields.hpp", "convert.hpp": "capi/convert.hpp"}
 POSIX = re.compile(r"(sys/\w+|arpa/\w+|netinet/\w+|net/if|ifaddrs|unistd|sched|dlfcn|link|fcntl|signal|pthread|poll|time)\.h")
 
 
@@ -62,7 +64,7 @@ def resolve(root, file, name):
         for candidate in (folder / name, folder / (name + ".in")):
             if candidate.exists():
                 return short(root, candidate)
-    return None
+    return GENERATED.get(name)
 
 
 def short(root, file):

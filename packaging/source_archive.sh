@@ -1,0 +1,29 @@
+#!/bin/bash
+# Makes the release archive of the sources: the commit's files and what capi/interface/generate.py makes of them.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+  cat <<END
+Usage: source_archive.sh [--commit COMMIT] [OUT_DIR]
+
+Writes weir-VERSION.tar.gz into OUT_DIR, the current folder unless given, from COMMIT, HEAD unless given. What is built from it needs no Python.
+END
+}
+
+commit=HEAD
+case ${1:-} in
+  -h | --help) usage && exit 0 ;;
+  --commit) commit=${2:?a commit} && shift 2 ;;
+  -*) echo "source_archive.sh: unknown option $1; see --help" >&2 && exit 2 ;;
+esac
+out=$(realpath -m "${1:-.}")
+version=$(sed -n 's/^project(weir VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+git -C "$root" archive --prefix="weir-$version/" "$commit" | tar -x -C "$work"
+python3 "$work/weir-$version/capi/interface/generate.py" --build "$work/weir-$version/generated"
+find "$work" -name __pycache__ -prune -exec rm -r {} +
+mkdir -p "$out"
+tar -C "$work" --sort=name --owner=0 --group=0 -czf "$out/weir-$version.tar.gz" "weir-$version"
+echo "$out/weir-$version.tar.gz"
