@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Finds turns of phrase that must be read twice, in comments and pages; string literals and quoted code may say anything.
+"""Finds turns of phrase that must be read twice, in comments and pages; string literals and quoted code may say anything. Finds lines of
+more than 132 characters in pages for users.
 
 Usage: test_english.py ROOT [FOLDER ...]   exits with 1 and one line per place; of some folders only, if any are named
 """
@@ -18,7 +19,8 @@ PATTERNS = {
     r"\bfor people\b": "'as text', or nothing",
     r"^\s*(//[/!]?<?|!>?|#) Of ": "a comment begins with a verb, or names what is returned",
 }
-
+WIDTH = 132
+GENERATED = {"docs/reference.md"}
 
 QUOTED = {".md": re.compile(r"`[^`]*`")}
 LITERAL = re.compile(r'(?<!")"(?!"")(\\.|[^"\\])*"')  # not of a docstring
@@ -34,6 +36,11 @@ def sources(root, folders):
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     found = 0
+    for path in [*root.glob("docs/*.md"), *(root / name for name in FILES)]:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if len(line) > WIDTH and path.relative_to(root).as_posix() not in GENERATED:
+                print(f"{path.relative_to(root)}:{number}: {len(line)} characters: {WIDTH} at most")
+                found += 1
     for path in sources(root, sys.argv[2:] or FOLDERS):
         if path == pathlib.Path(__file__).resolve():
             continue
