@@ -35,16 +35,14 @@ class Command:
 
 
 def read_option(names, takes, description):
-    names = [re.sub(r"\{.*", "", name) for name in names.split(",")]
-    takes = takes.partition(" Needs:")[0]
+    names = names.split(",")
     values = None
-    if choices := re.search(r":\{(.*?)\}", takes):
-        values = choices[1].split(",")
-    elif takes == "NAME":
-        values = [word.removesuffix(" (the default)") for word in description.rsplit(": ", 1)[1].split(", ")]
-    elif takes.startswith("TEXT") and re.search(r"FILE|\b(this|machine|the) file\b", takes + " " + description):
+    if takes.startswith("NAME"):
+        description, _, choices = description.rpartition(": ")
+        values = [word.removesuffix(" (the default)") for word in choices.split(", ")]
+    elif takes == "FILE" or (takes == "TEXT" and re.search(r"\b(this|machine|the) file\b", description)):
         values = FILES
-    return Option(names, description, re.split(r"[:=]", takes)[0], values, takes.endswith("..."))
+    return Option(names, description, takes.removesuffix(" ..."), values, takes.endswith("..."))
 
 
 def entries(section):

@@ -339,6 +339,9 @@ void add_bench_allreduce(Command& bench) {
   command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count").existing_file();
   command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.examples({"mpirun -n 4 weir bench allreduce --algorithm all --json rows.json",
+                    "mpirun -n 4 weir bench allreduce --algorithm oktopk --algorithm-parameters window=8",
+                    "mpirun -n 4 weir bench allreduce --compressor all"});
   command.action([options, algorithm] {
     if (!options->compressors.empty() && !algorithm.given()) options->algorithms = {"all"};
     run(*options);

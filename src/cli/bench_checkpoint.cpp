@@ -320,6 +320,7 @@ void add_bench_checkpoint(Command& bench) {
       .between(std::int64_t{1} << 18, std::int64_t{1} << 31);
   command.option("--batch", options->batch, "samples that a rank computes in a step of --steps").between(1, 65536);
   command.option("--json", options->json, "rank 0 also writes the figures to this file");
+  command.examples({"mpirun -n 4 weir bench checkpoint --folder /scratch --steps"});
   command.action([options] { run(*options); });
 }
 

@@ -257,6 +257,7 @@ void add_bench_compress(Command& bench) {
   command.option("--input", options->input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
       .existing_file();
   command.option("--json", options->json, "also write the rows to this file");
+  command.examples({"weir bench compress", "weir bench compress --compressor qsgd --compressor-parameters levels=3"});
   command.action([options] { run(*options); });
 }
 

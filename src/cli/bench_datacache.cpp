@@ -416,6 +416,7 @@ void add_bench_datacache(Command& bench) {
   command.option("--compute-ms", options->compute_ms, "computing of a step").non_negative();
   command.option("--folder", options->folder, "level 1: a folder of each node's own; a temporary one unless given");
   command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.examples({"mpirun -n 5 weir bench datacache --samples 4096"});
   command.action([options] { run(*options); });
 }
 

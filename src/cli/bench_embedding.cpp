@@ -117,6 +117,7 @@ void add_bench_embedding(Command& bench) {
   command.option("--iterations", options->iterations, "measured steps").positive();
   command.option("--warmup", options->warmup, "steps before those that are measured").non_negative();
   command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.examples({"mpirun -n 4 weir bench embedding"});
   command.action([options] { run(*options); });
 }
 

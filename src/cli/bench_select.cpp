@@ -203,6 +203,7 @@ void add_bench_select(Command& bench) {
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
   command.option("--json", options->json, "also write the rows to this file");
+  command.examples({"weir bench select", "weir bench select --threshold reuse --density 0.001"});
   command.action([options] { run(*options); });
 }
 

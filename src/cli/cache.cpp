@@ -50,6 +50,7 @@ void add_cache(Command& app) {
       "Name, packs, bytes and time of last use of each data set, what identifies it, and what is being written, or was left by\n"
       "a process that has ended. Nothing is changed.");
   command.option("--json", options->json, "also write it to this file; -: to stdout, and nothing else");
+  command.examples({"weir cache ls /local/weir-cache"});
   command.action([options] { end_with([&] { return list_cache(options->folder, options->json); }); });
 
   options = std::make_shared<Options>();
@@ -63,12 +64,14 @@ void add_cache(Command& app) {
   command.option("--to", pruning.bytes, "what was used least recently, until no more than this is left, 500G for instance")
       .type_name("BYTES")
       .size_with_unit();
+  command.examples({"weir cache prune /local/weir-cache --older-than 30 --to 500G"});
   command.action([options] { end_with([&] { return prune_cache(options->folder, options->pruning); }); });
 
   options = std::make_shared<Options>();
   command = add("verify", "Read every byte of all packs, and hold it against its checksum", *options);
   command.footer("A line for each data set, and for each damaged pack.");
   command.flag("--remove", options->remove, "remove damaged packs: runs read their samples from the store anew");
+  command.examples({"weir cache verify /local/weir-cache"});
   command.action([options] { end_with([&] { return verify_cache(options->folder, options->remove); }); });
 
   command = group.add("check", "Read and decode every sample of a data set, as training would");
@@ -81,6 +84,7 @@ void add_cache(Command& app) {
   command.option("--dataset", data->dataset, "of an HDF5 file");
   command.option("--labels", data->labels, "file, or data set of the HDF5 file, with labels");
   command.option("--threads", data->threads, "that read and decode (0: one for each core)").non_negative();
+  command.examples({"weir cache check /data/train"});
   command.action([data] { end_with([&] { return check_data(*data); }); });
 }
 

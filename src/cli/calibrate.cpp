@@ -162,6 +162,7 @@ void add_calibrate(Command& app) {
       app.add("calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes");
   command.option("--output", options->output, "machine file to write; default: where Weir looks for this host's own");
   command.option("--seconds", options->seconds, "about how long to measure").between(0.1, 3600.0);
+  command.examples({"mpirun -n 8 weir calibrate"});
   command.action([options] { run(*options); });
 }
 

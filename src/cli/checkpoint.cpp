@@ -51,12 +51,14 @@ void add_checkpoint(Command& app) {
       "and what interrupted saves have left. Nothing is changed.");
   command.option("folder", options->a, "of a run's checkpoints").required().existing_folder();
   add_json(command, options->json);
+  command.examples({"weir checkpoint ls checkpoints"});
   command.action([options] { end_with([&] { return list_checkpoints(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
   command = group.add("show", "Show what a file holds: values, configurations, datasets");
   command.option("file", options->a, "a checkpoint").required().existing_file();
   add_json(command, options->json);
+  command.examples({"weir checkpoint show checkpoints/checkpoint-300.h5"});
   command.action([options] { end_with([&] { return show_checkpoint(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
@@ -65,6 +67,7 @@ void add_checkpoint(Command& app) {
   command.flag(
       "--reseal", options->reseals,
       "of files that another program, such as h5repack, has written anew: check every chunk, and seal the file as it is now");
+  command.examples({"weir checkpoint verify checkpoints"});
   command.action([options] { end_with([&] { return verify_checkpoints(options->paths, options->reseals); }); });
 
   options = std::make_shared<Options>();
@@ -75,6 +78,7 @@ void add_checkpoint(Command& app) {
       "Status: 0 where nothing differs, 1 where something does, 2 where a file cannot be read.");
   command.option("first", options->a, "a checkpoint").required().existing_file();
   command.option("second", options->b, "another one").required().existing_file();
+  command.examples({"weir checkpoint diff a.h5 b.h5"});
   command.action([options] { end_with([&] { return diff_checkpoints(options->a, options->b); }, status_trouble); });
 
   options = std::make_shared<Options>();
@@ -92,6 +96,7 @@ void add_checkpoint(Command& app) {
       .between(1, 4096)
       .without_default();
   command.flag("--force", resharding.force, "replace OUT");
+  command.examples({"weir checkpoint reshard in.h5 out.h5 --ranks 64 --per-node 8"});
   command.action([options] { end_with([&] { return reshard_checkpoint(options->resharding); }); });
 }
 

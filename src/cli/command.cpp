@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 
 #include "base/nearest.hpp"
@@ -40,6 +41,86 @@ template <class T>
 Option add_unless_empty(CLI::App* app, const std::string& names, T& value, const std::string& help) {
   return value.empty() ? add_option(app, names, value, help) : add_with_default(app, names, value, help);
 }
+
+constexpr std::size_t help_width = 100, help_column = 30;
+
+/// Returns `text` on lines of limited length, all but the first of which begin with `indent` blanks; the first has room for
+/// help_width - indent characters.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::istringstream words(text);
+  std::string lines, word;
+  std::size_t length = 0;
+  while (words >> word) {
+    if (length > 0 && length + 1 + word.size() > help_width - indent) {
+      lines += "\n" + std::string(indent, ' ');
+      length = 0;
+    } else if (length > 0) {
+      lines += ' ';
+      ++length;
+    }
+    lines += word;
+    length += word.size();
+  }
+  return lines;
+}
+
+/// Prints help for narrow terminals: what an option takes in one word, its limits, values and default behind its description.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(help_column); }
+
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    std::string names = make_option_name(option, positional), takes = option->get_type_name();
+    while (names.find('{') != names.npos) names.erase(names.find('{'), names.find('}') - names.find('{') + 1);
+    std::vector<std::string> remarks;
+    std::string values;
+    if (option->get_required()) remarks.emplace_back("required");
+    for (const CLI::Option* needed : option->get_needs()) remarks.push_back("with " + needed->get_name());
+    std::string standard = option->get_type_size() != 0 ? option->get_default_str() : "";
+    if (const std::size_t colon = takes.find(':'); colon != takes.npos) {
+      const std::string rule = takes.substr(colon + 1);
+      takes.resize(colon);
+      if (rule.front() == '{') {
+        takes = "NAME";
+        values = ": " + with_default(rule.substr(1, rule.size() - 2), standard);
+        standard.clear();
+      } else if (const std::size_t open = rule.find('['); open != rule.npos) {
+        std::string limits = rule.substr(open + 1, rule.size() - open - 2);
+        remarks.push_back(limits.replace(limits.find(" - "), 3, " to "));
+      } else if (rule == "POSITIVE") {
+        remarks.emplace_back("above 0");
+      } else if (rule == "NONNEGATIVE") {
+        remarks.emplace_back("at least 0");
+      } else {
+        takes = rule;
+      }
+    }
+    if (!standard.empty()) remarks.push_back("default " + standard);
+    std::string left = "  " + names + (takes.empty() || positional ? "" : " " + takes);
+    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) left += " ...";
+    left.append(left.size() + 1 < help_column ? help_column - left.size() : 0, ' ');
+    if (left.size() > help_column || left.back() != ' ') left += "\n" + std::string(help_column, ' ');
+    const std::string text =
+        option->get_description() + (remarks.empty() ? "" : fmt::format(" ({})", fmt::join(remarks, "; "))) + values;
+    return left + wrapped(text, help_column) + "\n";
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    const std::string name = "  " + command->get_name();
+    return name + std::string(help_column - name.size(), ' ') + wrapped(command->get_description(), help_column) + "\n";
+  }
+  std::string make_description(const CLI::App* command) const override { return wrapped(command->get_description(), 0) + "\n"; }
+
+ private:
+  static std::string with_default(const std::string& values, const std::string& standard) {
+    std::string list;
+    std::istringstream words(values);
+    for (std::string word; std::getline(words, word, ',');) {
+      const bool first = word == standard || "[" + word + "]" == standard;
+      list += (list.empty() ? "" : ", ") + word + (first ? " (the default)" : "");
+    }
+    return list;
+  }
+};
 
 std::string nearest_of(std::string_view word, const std::vector<std::string>& names) {
   return std::string(nearest(word, std::vector<std::string_view>(names.begin(), names.end())));
@@ -126,7 +207,11 @@ bool Option::given() const { return option_->count() > 0; }
 Command Command::add(const std::string& name, const std::string& description) const {
   return Command(app_->add_subcommand(name, description));
 }
-void Command::footer(const std::string& text) const { app_->footer(text); }
+void Command::footer(const std::string& text) const { app_->footer(wrapped(text, 0)); }
+void Command::examples(std::initializer_list<const char*> lines) const {
+  app_->footer(
+      fmt::format("{}{}Examples:\n  {}", app_->get_footer(), app_->get_footer().empty() ? "" : "\n\n", fmt::join(lines, "\n  ")));
+}
 void Command::require_subcommand() const { app_->require_subcommand(1); }
 void Command::action(const std::function<void()>& run) const { app_->callback(run); }
 
@@ -184,6 +269,7 @@ Option Command::named(const std::string& names, const std::vector<std::string_vi
 
 CommandLine::CommandLine(const std::string& description) : Command(nullptr), whole_(std::make_unique<CLI::App>(description)) {
   app_ = whole_.get();
+  app_->formatter(std::make_shared<HelpFormatter>());  // subcommands inherit it
 }
 CommandLine::~CommandLine() = default;
 
@@ -198,6 +284,7 @@ int CommandLine::run(int argc, const char* const* argv) const {
       return wrong_command_line;
     }
   }
+  if (!words.empty()) app_->name(std::filesystem::path(words.front()).filename().string());  // not with its folder
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {

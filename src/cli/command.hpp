@@ -77,6 +77,8 @@ class Command {
   Command add(const std::string& name, const std::string& description) const;
   /// Printed below the options.
   void footer(const std::string& text) const;
+  /// Prints these lines below the footer. To be called after it.
+  void examples(std::initializer_list<const char*> lines) const;
   void require_subcommand() const;
   /// What it does.
   void action(const std::function<void()>& run) const;

@@ -256,6 +256,7 @@ void add_info(Command& app) {
            add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire"),
        })
     of_plan.needs(plan);
+  command.examples({"weir info", "mpirun -n 8 weir info --plan --count 25557032"});
   command.action([options] { run(*options); });
 }
 

@@ -215,6 +215,8 @@ void add_predict(Command& app) {
   add_named(command, "--wire", options->wire, "how indices travel");
   add_named(command, "--values", options->values, "how values travel");
   command.option("--json", options->json, "also write the predictions to this file");
+  command.examples(
+      {"weir predict --nodes 16 --network 25Gbit,5us", "weir predict --nodes 16 --network 1Gbit,50us --compressor all"});
   command.action([options] { run(*options); });
 }
 

@@ -329,6 +329,7 @@ void add_selftest(Command& app) {
   command.option("--steps", options->steps, "of each algorithm").between(1, 1000);
   command.option("--seconds", options->seconds, "go on with other inputs for as long; 0: once").non_negative();
   command.option("--json", options->json, "rank 0 also writes the lines to this file");
+  command.examples({"mpirun -n 8 weir selftest"});
   command.action([options] { run(*options); });
 }
 

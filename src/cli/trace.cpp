@@ -74,12 +74,13 @@ void diagnose_dumps(const Options& options) {
   for (const std::string& line : diagnosis.evidence) fmt::print("  {}\n", line);
 }
 
-Command add(Command& trace, const char* name, const char* description, const char* folder, void (*run)(const Options&),
-            const std::shared_ptr<Options>& options) {
+Command add(Command& trace, const char* name, const char* description, const char* folder, const char* example,
+            void (*run)(const Options&), const std::shared_ptr<Options>& options) {
   Command command = trace.add(name, description);
   command.option("folder", options->folder, folder).required().existing_folder();
   command.option("--communicator", options->communicator, "its number in the files' names; default: the first one there")
       .between(0, 999999999);
+  command.examples({example});
   command.action([options, run] { run(*options); });
   return command;
 }
@@ -91,14 +92,16 @@ void add_trace(Command& app) {
   trace.require_subcommand();
   const char* const traced = "that WEIR_TRACE named";
   auto options = std::make_shared<Options>();
-  add(trace, "merge", "One trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced, merge, options)
+  add(trace, "merge", "One trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced, "weir trace merge traces",
+      merge, options)
       .option("--output", options->output, "the file; default: weir-trace.cN.json in the folder");
   options = std::make_shared<Options>();
-  add(trace, "summary", "Time by stage, overlap, bytes, the slowest rank, the longest waits", traced, summarize, options)
+  add(trace, "summary", "Time by stage, overlap, bytes, the slowest rank, the longest waits", traced, "weir trace summary traces",
+      summarize, options)
       .option("--json", options->output, "also write the figures to this file");
   options = std::make_shared<Options>();
   add(trace, "diagnose", "What is wrong, by the dumps of flight recorders: one line, then the evidence", "that WEIR_DUMP named",
-      diagnose_dumps, options);
+      "weir trace diagnose weir-dump", diagnose_dumps, options);
 }
 
 }  // namespace weir::cli
