@@ -1,0 +1,236 @@
+"""Which pages the web site has, and where they come from."""
+import pathlib
+import re
+import shutil
+import xml.etree.ElementTree
+
+import fortran
+from prose import literal, rst
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+# Pages besides those of docs, by their names on the site. index.md has the order of all.
+OTHERS = {
+    "index": "docs/site/index.md",
+    "cpp/index": "docs/site/cpp.md",
+    "c/index": "docs/site/c.md",
+    "fortran/index": "capi/fortran/README.md",
+    "python/index": "capi/python/README.md",
+    "slurm": "slurm/README.md",
+    "examples/index": "examples/README.md",
+    **{f"examples/{page.parent.name}": str(page.relative_to(ROOT)) for page in sorted(ROOT.glob("examples/*/README.md"))},
+}
+HEADINGS = {"fortran/index": "Fortran", "python/index": "Python", "slurm": "Jobs under SLURM"}
+# What a header, a module of Fortran, or one of Python is about.
+TITLES = {
+    "weir": "Communicators and plans",
+    "types": "Configurations, results and enumerations",
+    "mpi": "Communicators from MPI",
+    "status": "Status codes",
+    "fusion": "Tensor fusion",
+    "embedding": "Embedding tables",
+    "optim": "Divided work, LARS and LAMB",
+    "sparse_adam": "Sparse Adam",
+    "schedule": "Schedules of blocks",
+    "checkpoint": "Checkpoints",
+    "datacache": "Training samples",
+    "observer": "Observers",
+}
+FORTRAN = {
+    "weir_communicators.F90": "Communicators",
+    "weir_plans.f90": "Plans",
+    "weir_types.f90": TITLES["types"],
+    "weir_fusion.f90": TITLES["fusion"],
+    "weir_tables.f90": TITLES["embedding"],
+    "weir_operators.f90": "Divided work",
+    "weir_optimizers.f90": "LARS and LAMB",
+    "weir_sparse_adams.f90": TITLES["sparse_adam"],
+    "weir_schedules.f90": TITLES["schedule"],
+    "weir_checkpoints.f90": TITLES["checkpoint"],
+    "weir_encoded.f90": "Encoded gradients",
+    "weir_library.f90": "The library",
+}
+# By module of Python, in the order of the site.
+PYTHON = {
+    "communicator": "Communicators",
+    "plan": "Plans",
+    "operation": "Calls in flight",
+    "_types": "Configurations, results, enumerations and exceptions",
+    "fusion": TITLES["fusion"],
+    "embedding": TITLES["embedding"],
+    "optim": TITLES["optim"],
+    "sparse_adam": TITLES["sparse_adam"],
+    "schedule": TITLES["schedule"],
+    "checkpoint": TITLES["checkpoint"],
+    "datacache": TITLES["datacache"],
+    "sources": "Sources of samples",
+    "encoded": "Encoded gradients",
+    "registry": "The library",
+    "torch": "PyTorch",
+}
+
+
+def origins():
+    """The file of each Markdown page, below the repository's root."""
+    pages = {page.stem: f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md")) if page.name != "README.md"}
+    return {**pages, **OTHERS}
+
+
+def heading(text, line="="):
+    return f"{text}\n{line * len(text)}\n"
+
+
+def toctree(names):
+    return "\n".join([".. toctree::", "   :hidden:", "", *(f"   {name}" for name in names), ""])
+
+
+# ---- C and C++: what Doxygen has read, in the order of the headers
+
+def leading_comment(header):
+    """The prose that a header begins with, which Doxygen leaves out."""
+    lines = []
+    for line in header.read_text().splitlines():
+        stripped = re.sub(r"^(//|/\*|\s\*)\s?|\s*\*/$", "", line)
+        if not line.startswith(("//", "/*", " *")):
+            break
+        lines.append(stripped)
+        if line.endswith("*/"):
+            break
+    text = re.sub(r"^weir/[\w.]+: ", "", "\n".join(lines))
+    text = re.sub(r"Made by capi/interface/generate.py.*", "", text)
+    return rst(text[:1].upper() + text[1:], header.suffix.strip("."))
+
+
+def members(header, xml):
+    """Line, kind and name of what a header declares."""
+    file = xml / (header.name.replace("_", "__").replace(".", "_8") + ".xml")
+    tree = xml_root(file)
+    for inner in tree.iter("innerclass"):
+        if inner.text.count("::") < 2:
+            compound = xml_root(xml / f"{inner.get('refid')}.xml").find("compounddef")
+            yield int(compound.find("location").get("line")), compound.get("kind"), inner.text
+    space = list(xml_root(xml / "namespaceweir.xml").iter("memberdef")) if header.suffix == ".hpp" else []
+    for member in [*tree.iter("memberdef"), *space]:
+        place, kind, name = member.find("location"), member.get("kind"), member.findtext("name")
+        if place.get("file", "").endswith(f"weir/{header.name}") and not name.startswith("@") and not name.endswith("_H"):
+            scope = "weir::" if member.get("id").startswith("namespaceweir_") else ""
+            yield int(place.get("line")), kind, scope + name
+
+
+def xml_root(file):
+    return xml.etree.ElementTree.parse(file).getroot()
+
+
+# Functions that need no comment, and share none.
+OF_ITS_OWN = re.compile(r"(::|_)(rank|size|config|statistics|memory_bytes|value_bytes)$|::(state|rates|description|status|operator=|~\w+)$")
+SECTIONS = {"function": "func", "variable": "var", "define": "define"}
+
+
+def reference_of_header(header, xml):
+    page = [heading(f"{TITLES.get(header.stem, header.name)} (weir/{header.name})"), literal(f"#include <weir/{header.name}>", header.suffix.strip(".")),
+            leading_comment(header)]
+    found = sorted(set(members(header, xml)))
+    types = [(kind, name) for _, kind, name in found if kind in ("class", "struct", "enum")]
+    named = {name for _, name in types}
+    types += [(kind, name) for _, kind, name in found if kind == "typedef" and name not in named]
+    others = sorted({SECTIONS[kind] for _, kind, name in found if kind in SECTIONS})
+    page += [f".. doxygen{kind}:: {name}\n" for kind, name in types]
+    page += [f".. doxygenfile:: {header.name}\n   :sections: {' '.join(others)}\n"] if others else []
+    return "\n".join(page)
+
+
+# ---- Python: every public name, on the page of its module
+
+def reference_of_python():
+    from sphinx.ext.autodoc.mock import mock
+
+    with mock(["numpy", "torch"]):
+        import weir
+        import weir.torch
+
+    by_module = {}
+    for name in weir.__all__:
+        module = getattr(weir, name).__module__.replace("weir.", "")
+        by_module.setdefault(module if module in PYTHON else "registry", []).append(f"weir.{name}")
+    by_module["torch"] = [f"weir.torch.{name}" for name in weir.torch.__all__]
+    documents = {"torch": rst(weir.torch.__doc__, "python")}
+    for module, names in by_module.items():
+        page = [heading(PYTHON[module] + (" (weir.torch)" if module == "torch" else "")), documents.get(module, "")]
+        for name in names:
+            what = getattr(weir.torch if module == "torch" else weir, name.rpartition(".")[2])
+            kind = "function" if not isinstance(what, type) else "exception" if issubclass(what, Exception) else "class"
+            listed = module == "_types"  # in the class's own docstring
+            inherited = kind == "class" and not issubclass(what, (tuple, str))
+            page += [f".. auto{kind}:: {name}", "   :no-members:" if listed else "   :inherited-members:" if inherited else "", ""]
+        yield f"python/{module.lstrip('_')}.rst", "\n".join(page)
+
+
+# ---- all together
+
+def made_pages(xml):
+    headers = {suffix: [ROOT / f"include/weir/{stem}{suffix}" for stem in TITLES if (ROOT / f"include/weir/{stem}{suffix}").exists()]
+               for suffix in (".hpp", ".h")}
+    for folder, suffix in (("cpp", ".hpp"), ("c", ".h")):
+        for header in headers[suffix]:
+            yield f"{folder}/{header.stem}.rst", reference_of_header(header, xml)
+    for file, title in FORTRAN.items():
+        yield f"fortran/{file.split('.')[0]}.rst", fortran.page(ROOT / "capi/fortran" / file, title)
+    yield from reference_of_python()
+
+
+def entries(folder):
+    """The pages of a reference, in the order of the site."""
+    if folder in ("cpp", "c"):
+        suffix = ".hpp" if folder == "cpp" else ".h"
+        return [stem for stem in TITLES if (ROOT / f"include/weir/{stem}{suffix}").exists()]
+    return [file.split(".")[0] for file in FORTRAN] if folder == "fortran" else [module.lstrip("_") for module in PYTHON]
+
+
+def continued(xml):
+    """For each function without a comment that stands right below another one in its header: the first of these, which has the comment for all."""
+    heads = {}
+    for header in sorted(ROOT.glob("include/weir/*.h*")):
+        lines = header.read_text().splitlines()
+        found = sorted({(int(place.get("line")), member.get("id"), member.findtext("qualifiedname") or member.findtext("name"),
+                         len(member.find("briefdescription")) + len(member.find("detaileddescription")))
+                        for file in xml.glob("*.xml") for member in xml_root(file).iter("memberdef") if member.get("kind") == "function"
+                        for place in member.iter("location") if place.get("file", "").endswith(f"weir/{header.name}")})
+        for (above, first, _, first_described), (line, id_, name, described) in zip(found, found[1:]):
+            between = lines[above:line - 1]
+            if not described and (first_described or first in heads) and not OF_ITS_OWN.search(name) and \
+                    not any(not text.strip() or text.lstrip().startswith(("//", "/*", "*")) for text in between):
+                heads[id_] = heads.get(first, first)
+    return heads
+
+
+def write(file, text):
+    """Leaves a file with the same content alone, so that Sphinx does not read it again."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+
+
+def stage(folder, xml):
+    """Fills the folder that Sphinx reads."""
+    folder, there = pathlib.Path(folder), set()
+    for name, origin in origins().items():
+        text = (ROOT / origin).read_text()
+        if name in HEADINGS:
+            text = re.sub(r"\A# .*", f"# {HEADINGS[name]}", text)
+        if name.endswith("/index"):
+            listed = [page.rpartition("/")[2] for page in OTHERS if page.startswith("examples/") and page != name] \
+                if name == "examples/index" else entries(name.split("/")[0])
+            how = ":maxdepth: 1" if name in ("cpp/index", "c/index") else ":hidden:"
+            text += "\n".join(["", "```{toctree}", how, "", *listed, "```", ""])
+        there.add(folder / f"{name}.md")
+        write(folder / f"{name}.md", text)
+    for name, text in made_pages(pathlib.Path(xml)):
+        there.add(folder / name)
+        write(folder / name, text)
+    for picture in [*ROOT.glob("docs/*.svg"), *ROOT.glob("examples/*/*.svg")]:
+        copy = folder / picture.relative_to(ROOT)
+        there.add(copy)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(picture, copy)
+    for file in folder.rglob("*"):
+        if file.is_file() and file not in there:
+            file.unlink()
