@@ -111,8 +111,8 @@ def members(header, xml):
     space = list(xml_root(xml / "namespaceweir.xml").iter("memberdef")) if header.suffix == ".hpp" else []
     for member in [*tree.iter("memberdef"), *space]:
         place, kind, name = member.find("location"), member.get("kind"), member.findtext("name")
-        if place.get("file", "").endswith(f"weir/{header.name}") and not name.startswith("@") and not name.endswith("_H"):
-            scope = "weir::" if member.get("id").startswith("namespaceweir_") else ""
+        scope = "weir::" if member.get("id").startswith("namespaceweir_") else ""
+        if place.get("file", "").endswith(f"weir/{header.name}") and (scope or name.lower().startswith("weir_")) and not NO_NAME.search(name):
             yield int(place.get("line")), kind, scope + name
 
 
@@ -120,21 +120,17 @@ def xml_root(file):
     return xml.etree.ElementTree.parse(file).getroot()
 
 
+# Include guards, and what only makes the list of statuses.
+NO_NAME = re.compile(r"_H$|^WEIR_STATUS_(LIST|ENUMERATOR)$")
 # Functions that need no comment, and share none.
 OF_ITS_OWN = re.compile(r"(::|_)(rank|size|config|statistics|memory_bytes|value_bytes)$|::(state|rates|description|status|operator=|~\w+)$")
-SECTIONS = {"function": "func", "variable": "var", "define": "define"}
 
 
 def reference_of_header(header, xml):
     page = [heading(f"{TITLES.get(header.stem, header.name)} (weir/{header.name})"), literal(f"#include <weir/{header.name}>", header.suffix.strip(".")),
             leading_comment(header)]
-    found = sorted(set(members(header, xml)))
-    types = [(kind, name) for _, kind, name in found if kind in ("class", "struct", "enum")]
-    named = {name for _, name in types}
-    types += [(kind, name) for _, kind, name in found if kind == "typedef" and name not in named]
-    others = sorted({SECTIONS[kind] for _, kind, name in found if kind in SECTIONS})
-    page += [f".. doxygen{kind}:: {name}\n" for kind, name in types]
-    page += [f".. doxygenfile:: {header.name}\n   :sections: {' '.join(others)}\n"] if others else []
+    found = {name: kind for _, kind, name in sorted(members(header, xml), reverse=True)}  # of a struct and its typedef, the struct
+    page += [f".. doxygen{kind}:: {name}\n" for name, kind in reversed(found.items()) if "<" not in name]
     return "\n".join(page)
 
 
