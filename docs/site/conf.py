@@ -8,7 +8,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path[:0] = [str(HERE), str(ROOT / "capi/python")]
+sys.path.insert(0, str(HERE))
 
 import stub  # noqa: E402  stands in for the library, so that the package can be imported
 
@@ -32,6 +32,7 @@ myst_heading_anchors = 6
 breathe_default_project = "weir"
 breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
 breathe_show_include = False
+breathe_show_enumvalue_initializer = True
 breathe_show_define_initializer = True
 breathe_default_members = ("members", "undoc-members")
 

@@ -51,22 +51,25 @@ def entry(signatures, text, indent=""):
 
 def procedures_of_type(name, body, text):
     """Those that are bound to a type. One without a comment has that of the one before."""
-    found = []
-    for comment, statement in body:
+    found, specific = [], {}
+    for _, statement in body:
         bound = re.match(rf"(?:procedure|generic) :: {NAME}(?: => {NAME})?", statement)
-        if not bound or bound[1] == "assignment":
+        if bound:
+            specific.setdefault(bound[1], []).append(bound[2] or bound[1])
+    specific.pop("assignment", None)
+    for comment, statement in body:
+        bound = re.match(rf"(?:procedure|generic) :: {NAME}", statement)
+        forms = specific.pop(bound[1], None) if bound else None
+        if forms is None:
             continue
+        kind, own = procedure_of(next((form for form in forms if not form.endswith("address")), forms[0]), text)
         arguments, comment = split_comment(comment)
-        if found and found[-1][0][0] == bound[1]:  # another form of the same
-            continue
-        kind, own = procedure_of(bound[2] or bound[1], text)
         signature = f"{kind} {name}%{bound[1]}{arguments or own}"
-        if not comment and found:
-            found[-1][0].append(bound[1])
-            found[-1][1].append(signature)
+        if comment or not found:
+            found.append(([signature], comment))
         else:
-            found.append(([bound[1]], [signature], comment))
-    return [entry(signatures, rst(comment)) for _, signatures, comment in found]
+            found[-1][0].append(signature)
+    return [entry(signatures, rst(comment)) for signatures, comment in found]
 
 
 def fields(body):
@@ -92,7 +95,6 @@ def declarations(rest):
 
 def page(file, title):
     text = file.read_text()
-    text += "".join((file.parent / name).read_text() for name in re.findall(r"(?m)^\s*include '(.*)'", text))
     everything = file.stem == "weir_types"
     public, lines = public_names(text), list(statements(text))
     about = re.match(r"((?:!.*\n)+)", text)[1]

@@ -16,10 +16,13 @@ OTHERS = {
     "fortran/index": "capi/fortran/README.md",
     "python/index": "capi/python/README.md",
     "slurm": "slurm/README.md",
+    "layers": "src/README.md",
+    "contributing": "CONTRIBUTING.md",
+    "changelog": "CHANGELOG.md",
     "examples/index": "examples/README.md",
     **{f"examples/{page.parent.name}": str(page.relative_to(ROOT)) for page in sorted(ROOT.glob("examples/*/README.md"))},
 }
-HEADINGS = {"fortran/index": "Fortran", "python/index": "Python", "slurm": "Jobs under SLURM"}
+HEADINGS = {"fortran/index": "Fortran", "python/index": "Python", "layers": "Layers"}
 # What a header, a module of Fortran, or one of Python is about.
 TITLES = {
     "weir": "Communicators and plans",
@@ -162,14 +165,14 @@ def reference_of_python():
 
 # ---- all together
 
-def made_pages(xml):
+def made_pages(xml, generated):
     headers = {suffix: [ROOT / f"include/weir/{stem}{suffix}" for stem in TITLES if (ROOT / f"include/weir/{stem}{suffix}").exists()]
                for suffix in (".hpp", ".h")}
     for folder, suffix in (("cpp", ".hpp"), ("c", ".h")):
         for header in headers[suffix]:
             yield f"{folder}/{header.stem}.rst", reference_of_header(header, xml)
     for file, title in FORTRAN.items():
-        yield f"fortran/{file.split('.')[0]}.rst", fortran.page(ROOT / "capi/fortran" / file, title)
+        yield f"fortran/{file.split('.')[0]}.rst", fortran.page(generated / "fortran" / file, title)
     yield from reference_of_python()
 
 
@@ -205,8 +208,8 @@ def write(file, text):
         file.write_text(text)
 
 
-def stage(folder, xml):
-    """Fills the folder that Sphinx reads."""
+def stage(folder, xml, generated):
+    """Fills the folder that Sphinx reads. `xml` is what Doxygen has written, `generated` what capi/interface has."""
     folder, there = pathlib.Path(folder), set()
     for name, origin in origins().items():
         text = (ROOT / origin).read_text()
@@ -219,7 +222,7 @@ def stage(folder, xml):
             text += "\n".join(["", "```{toctree}", how, "", *listed, "```", ""])
         there.add(folder / f"{name}.md")
         write(folder / f"{name}.md", text)
-    for name, text in made_pages(pathlib.Path(xml)):
+    for name, text in made_pages(xml, generated):
         there.add(folder / name)
         write(folder / name, text)
     for picture in [*ROOT.glob("docs/*.svg"), *ROOT.glob("examples/*/*.svg")]:

@@ -6,6 +6,8 @@ import re
 import furo
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.domains.c import CDomain
+from sphinx.domains.cpp import CPPDomain
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_inline_tabs._impl import TabContainer
@@ -171,7 +173,7 @@ def names_of(env):
         for domain in ("std", "py", "c", "cpp"):
             for name, _, kind, page, anchor, _ in env.get_domain(domain).get_objects():
                 wanted = {"std": kind == "fortran", "py": name.startswith("weir."), "c": name.lower().startswith("weir_"),
-                          "cpp": name.startswith("weir::") and not kind.endswith("Param")}[domain]
+                          "cpp": name.startswith("weir::")}[domain]
                 if wanted and anchor and page.split("/")[0] in ("fortran", "python", "c", "cpp"):
                     found[name] = (page, anchor)
         env.app.weir_names = found
@@ -215,11 +217,20 @@ def read_fortran(env, signature, node):
     return name
 
 
+def without_parameters(domain):
+    """Parameters of functions are no names to search for."""
+    get_objects = domain.get_objects
+    domain.get_objects = lambda self: (found for found in get_objects(self) if not found[2].endswith("Param"))
+
+
 def setup(app):
+    for domain in (CDomain, CPPDomain):
+        without_parameters(domain)
     app.add_object_type("fortran", "fortran", "single: %s (Fortran)", parse_node=read_fortran, objname="Fortran")
     for transform in (Links, Tabs, Members):
         app.add_transform(transform)
     app.add_post_transform(Names)
+    app.add_config_value("weir_generated", "", "env")
     app.connect("config-inited", stage, priority=400)
     app.connect("html-page-context", list_pages_only, priority=400)
     app.connect("build-finished", forget_after_warnings)
@@ -230,7 +241,7 @@ def setup(app):
 def stage(app, config):
     xml = pathlib.Path(app.srcdir).parent / "xml"
     config.breathe_projects = {"weir": str(xml)}
-    pages.stage(app.srcdir, xml)
+    pages.stage(app.srcdir, xml, pathlib.Path(config.weir_generated))
     app.weir_continued = pages.continued(xml)
     write_dark_mode(pathlib.Path(app.srcdir).parent / "static/dark.css")
     config.html_static_path.append(str(pathlib.Path(app.srcdir).parent / "static"))
