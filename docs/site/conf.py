@@ -1,7 +1,7 @@
 """Sphinx's configuration of the web site. docs/CMakeLists.txt calls it, after Doxygen: `ninja -C build weir_docs`.
 
-Pages stay where they are; `pages.py` copies them into the folder that Sphinx reads, beside pages that it makes of the headers, the modules of Fortran and
-the Python package. `weir_site.py` is the extension that turns links, tabs and names. Nothing is fetched.
+Pages stay where they are. `pages.py` copies them into the folder that Sphinx reads, beside pages that it makes from the headers,
+the modules of Fortran and the Python package. `weir_site.py` is the extension for links, tabs and names. Nothing is fetched.
 """
 import pathlib
 import sys

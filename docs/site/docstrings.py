@@ -6,6 +6,7 @@ import textwrap
 
 from prose import item, rst
 
+NDARRAY = re.compile(r"~?numpy\.ndarray\.\((?:[^()]|\([^()]*\))*\)")  # numpy is a stand-in, too
 ITEM = re.compile(r"(?m)^(\w+): ")
 
 
@@ -46,7 +47,7 @@ def change_signature(app, kind, name, what, options, signature, result):
     """Of keywords that are the fields of a configuration, only those without a default are named."""
     if kind == "class" and (dataclasses.is_dataclass(what) or issubclass(what, enum.Enum)):
         return "", None
-    signature, result = (part and re.sub(r"~?numpy\.ndarray\.\((?:[^()]|\([^()]*\))*\)", "numpy.ndarray", part) for part in (signature, result))
+    signature, result = (part and NDARRAY.sub("numpy.ndarray", part) for part in (signature, result))
     if not signature or signature.count("=") < 8:
         return signature, result
     parts = re.split(r", (?![^\[(]*[\])])", signature[1:-1])

@@ -1,4 +1,4 @@
-"""A page of a Fortran module: its public types, procedures and constants, with the comments `!>` before them and `!<` behind them."""
+"""A page of a Fortran module: its public types, procedures and constants, with the comments before them, `!>`, and behind, `!<`."""
 import re
 
 from prose import item, rst, words
@@ -98,7 +98,7 @@ def page(file, title):
     everything = file.stem == "weir_types"
     public, lines = public_names(text), list(statements(text))
     about = re.match(r"((?:!.*\n)+)", text)[1]
-    about = re.sub(r"(?m)^! ?", "", about).split(": ", 1)[1].replace("Used through module weir.\n", "").replace("\nMade by", "\n\nMade by")
+    about = re.sub(r"(?m)^! ?|Used through module weir\.|Made by .*", "", about).split(": ", 1)[1]
     parts = [f"{title} ({file.stem})\n{'=' * (len(title) + len(file.stem) + 3)}\n", rst(about[:1].upper() + about[1:])]
     constants, seen = [], set()
     for place, (comment, statement) in enumerate(lines):

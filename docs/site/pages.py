@@ -115,7 +115,8 @@ def members(header, xml):
     for member in [*tree.iter("memberdef"), *space]:
         place, kind, name = member.find("location"), member.get("kind"), member.findtext("name")
         scope = "weir::" if member.get("id").startswith("namespaceweir_") else ""
-        if place.get("file", "").endswith(f"weir/{header.name}") and (scope or name.lower().startswith("weir_")) and not NO_NAME.search(name):
+        public = scope or name.lower().startswith("weir_") and not NO_NAME.search(name)
+        if place.get("file", "").endswith(f"weir/{header.name}") and public:
             yield int(place.get("line")), kind, scope + name
 
 
@@ -126,12 +127,13 @@ def xml_root(file):
 # Include guards, and what only makes the list of statuses.
 NO_NAME = re.compile(r"_H$|^WEIR_STATUS_(LIST|ENUMERATOR)$")
 # Functions that need no comment, and share none.
-OF_ITS_OWN = re.compile(r"(::|_)(rank|size|config|statistics|memory_bytes|value_bytes)$|::(state|rates|description|status|operator=|~\w+)$")
+OF_ITS_OWN = re.compile(r"(::|_)(rank|size|config|statistics|memory_bytes|value_bytes)$|"
+                        r"::(state|rates|description|status|operator=|~\w+)$")
 
 
 def reference_of_header(header, xml):
-    page = [heading(f"{TITLES.get(header.stem, header.name)} (weir/{header.name})"), literal(f"#include <weir/{header.name}>", header.suffix.strip(".")),
-            leading_comment(header)]
+    page = [heading(f"{TITLES[header.stem]} (weir/{header.name})"),
+            literal(f"#include <weir/{header.name}>", header.suffix.strip(".")), leading_comment(header)]
     found = {name: kind for _, kind, name in sorted(members(header, xml), reverse=True)}  # of a struct and its typedef, the struct
     page += [f".. doxygen{kind}:: {name}\n" for name, kind in reversed(found.items()) if "<" not in name]
     return "\n".join(page)
@@ -149,9 +151,10 @@ def reference_of_python():
     by_module = {}
     for name in weir.__all__:
         module = getattr(weir, name).__module__.replace("weir.", "")
-        by_module.setdefault(module if module in PYTHON else "registry", []).append(f"weir.{name}")
+        by_module.setdefault(module if module in PYTHON or not module.startswith("_") else "registry", []).append(f"weir.{name}")
     by_module["torch"] = [f"weir.torch.{name}" for name in weir.torch.__all__]
     documents = {"torch": rst(weir.torch.__doc__, "python")}
+    require_titles(by_module, PYTHON)
     for module, names in by_module.items():
         page = [heading(PYTHON[module] + (" (weir.torch)" if module == "torch" else "")), documents.get(module, "")]
         for name in names:
@@ -165,39 +168,62 @@ def reference_of_python():
 
 # ---- all together
 
+def headers(suffix):
+    """In the order of the site."""
+    found = {file.stem: file for file in ROOT.glob(f"include/weir/*{suffix}")}
+    require_titles(found, TITLES)
+    return [found[stem] for stem in TITLES if stem in found]
+
+
+def require_titles(names, titles):
+    missing = sorted(set(names) - set(titles))
+    if missing:
+        raise LookupError(f"docs/site/pages.py has no title for {', '.join(missing)}")
+
+
 def made_pages(xml, generated):
-    headers = {suffix: [ROOT / f"include/weir/{stem}{suffix}" for stem in TITLES if (ROOT / f"include/weir/{stem}{suffix}").exists()]
-               for suffix in (".hpp", ".h")}
     for folder, suffix in (("cpp", ".hpp"), ("c", ".h")):
-        for header in headers[suffix]:
+        for header in headers(suffix):
             yield f"{folder}/{header.stem}.rst", reference_of_header(header, xml)
+    used = re.findall(r"(?m)^ *use (weir_\w+)", (ROOT / "capi/fortran/weir.f90").read_text())
+    require_titles(used, {file.split(".")[0] for file in FORTRAN})
     for file, title in FORTRAN.items():
         yield f"fortran/{file.split('.')[0]}.rst", fortran.page(generated / "fortran" / file, title)
     yield from reference_of_python()
 
 
-def entries(folder):
-    """The pages of a reference, in the order of the site."""
-    if folder in ("cpp", "c"):
-        suffix = ".hpp" if folder == "cpp" else ".h"
-        return [stem for stem in TITLES if (ROOT / f"include/weir/{stem}{suffix}").exists()]
-    return [file.split(".")[0] for file in FORTRAN] if folder == "fortran" else [module.lstrip("_") for module in PYTHON]
+def below(page):
+    """What the navigation has below a page, in the order of the site."""
+    if page == "examples/index":
+        return [name.rpartition("/")[2] for name in OTHERS if name.startswith("examples/") and name != page]
+    return {
+        "cpp/index": [header.stem for header in headers(".hpp")],
+        "c/index": [header.stem for header in headers(".h")],
+        "fortran/index": [file.split(".")[0] for file in FORTRAN],
+        "python/index": [module.lstrip("_") for module in PYTHON],
+    }.get(page)
+
+
+def functions_of(header, xml):
+    """Line, id and name of the functions of a header, and whether they have a comment."""
+    for file in xml.glob("*.xml"):
+        for member in xml_root(file).iter("memberdef"):
+            place = member.find("location")
+            if member.get("kind") == "function" and place.get("file", "").endswith(f"weir/{header.name}"):
+                comment = len(member.find("briefdescription")) + len(member.find("detaileddescription"))
+                yield int(place.get("line")), member.get("id"), member.findtext("qualifiedname") or member.findtext("name"), comment
 
 
 def continued(xml):
-    """For each function without a comment that stands right below another one in its header: the first of these, which has the comment for all."""
+    """For each function without a comment right below another one: the first of these, which has the comment for all."""
     heads = {}
-    for header in sorted(ROOT.glob("include/weir/*.h*")):
+    for header in ROOT.glob("include/weir/*.h*"):
         lines = header.read_text().splitlines()
-        found = sorted({(int(place.get("line")), member.get("id"), member.findtext("qualifiedname") or member.findtext("name"),
-                         len(member.find("briefdescription")) + len(member.find("detaileddescription")))
-                        for file in xml.glob("*.xml") for member in xml_root(file).iter("memberdef") if member.get("kind") == "function"
-                        for place in member.iter("location") if place.get("file", "").endswith(f"weir/{header.name}")})
-        for (above, first, _, first_described), (line, id_, name, described) in zip(found, found[1:]):
-            between = lines[above:line - 1]
-            if not described and (first_described or first in heads) and not OF_ITS_OWN.search(name) and \
-                    not any(not text.strip() or text.lstrip().startswith(("//", "/*", "*")) for text in between):
-                heads[id_] = heads.get(first, first)
+        found = sorted(set(functions_of(header, xml)))
+        for (above, first, _, first_comment), (line, this, name, comment) in zip(found, found[1:]):
+            apart = any(not text.strip() or text.lstrip().startswith(("//", "/*", "*")) for text in lines[above:line - 1])
+            if not comment and not apart and (first_comment or first in heads) and not OF_ITS_OWN.search(name):
+                heads[this] = heads.get(first, first)
     return heads
 
 
@@ -215,11 +241,9 @@ def stage(folder, xml, generated):
         text = (ROOT / origin).read_text()
         if name in HEADINGS:
             text = re.sub(r"\A# .*", f"# {HEADINGS[name]}", text)
-        if name.endswith("/index"):
-            listed = [page.rpartition("/")[2] for page in OTHERS if page.startswith("examples/") and page != name] \
-                if name == "examples/index" else entries(name.split("/")[0])
+        if below(name):
             how = ":maxdepth: 1" if name in ("cpp/index", "c/index") else ":hidden:"
-            text += "\n".join(["", "```{toctree}", how, "", *listed, "```", ""])
+            text += "\n".join(["", "```{toctree}", how, "", *below(name), "```", ""])
         there.add(folder / f"{name}.md")
         write(folder / f"{name}.md", text)
     for name, text in made_pages(xml, generated):

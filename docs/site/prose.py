@@ -1,4 +1,4 @@
-"""Plain comments as reStructuredText: what is in backquotes is code, blocks that are indented are code, and all else means itself."""
+"""Plain comments as reStructuredText: backquotes and indented blocks are code, and everything else means itself."""
 import re
 import textwrap
 

@@ -21,7 +21,7 @@ PAGES["docs/README.md"] = PAGES["README.md"] = "index"
 
 
 class Links(SphinxTransform):
-    """A link to a file of the repository becomes one to its page on the site; where it has none, the link's text. Pictures likewise."""
+    """A link to a file of the repository becomes a link to its page on the site; without a page, plain text. Pictures scroll."""
 
     default_priority = 400
 
@@ -30,9 +30,10 @@ class Links(SphinxTransform):
         if origin is None:
             return
         folder, here = posixpath.dirname(origin), posixpath.dirname(self.env.docname)
-        for link in list(self.document.findall(lambda node: node.get("reftype") == "myst" if isinstance(node, nodes.Element) else False)):
+        links = [*self.document.findall(addnodes.pending_xref), *self.document.findall(addnodes.download_reference)]
+        for link in links:
             name, _, anchor = link["reftarget"].partition("#")
-            if not name:
+            if not name or link["reftype"] != "myst":
                 continue
             file = posixpath.normpath(posixpath.join(folder, name))
             if file in PAGES:
@@ -160,7 +161,7 @@ def linked(node):
 def inside(node, anchor):
     """Whether the node is part of what the anchor stands for."""
     while node is not None:
-        if isinstance(node, addnodes.desc) and any(anchor in signature["ids"] for signature in node.findall(addnodes.desc_signature)):
+        if isinstance(node, addnodes.desc) and any(anchor in part["ids"] for part in node.findall(addnodes.desc_signature)):
             return True
         node = node.parent
     return False
