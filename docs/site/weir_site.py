@@ -110,13 +110,13 @@ class Members(SphinxTransform):
                 described.parent.remove(described)
             elif names:
                 seen[names[0]] = described
+        listed = set()
         for described in self.document.findall(addnodes.desc):
             if described["domain"] in ("c", "cpp", "std") and described["objtype"] in self.LISTED:
-                self.list_signatures(described)
+                self.list_signatures(described, listed)
 
     @staticmethod
-    def list_signatures(described):
-        last = None
+    def list_signatures(described, listed):
         for signature in described.findall(addnodes.desc_signature):
             if signature.parent is not described:
                 continue
@@ -126,9 +126,9 @@ class Members(SphinxTransform):
                 outer = outer.parent
             scope = tuple(part.astext().rstrip("%") for part in signature.findall(addnodes.desc_addname)) if outer is None else \
                 outer[0].get("_toc_parts") or ()
-            if name not in (last, *scope[-1:]) and not name.startswith(("~", "operator")):
+            if (*scope, name) not in listed and name not in scope[-1:] and not name.startswith(("~", "operator")):
                 signature["_toc_parts"], signature["_toc_name"] = (*scope, name), name
-            last = name
+                listed.add((*scope, name))
 
 
 class Names(SphinxPostTransform):
@@ -235,6 +235,7 @@ def setup(app):
     app.connect("config-inited", stage, priority=400)
     app.connect("html-page-context", list_pages_only, priority=400)
     app.connect("build-finished", forget_after_warnings)
+    app.connect("build-finished", remove_old_pages)
     docstrings.connect(app)
     return {"parallel_read_safe": False, "parallel_write_safe": True}
 
@@ -252,6 +253,14 @@ def forget_after_warnings(app, problem):
     """Pages are read again after a warning, so that the next build warns, too."""
     if problem or app._warncount:
         (pathlib.Path(app.doctreedir) / "environment.pickle").unlink(missing_ok=True)
+
+
+def remove_old_pages(app, problem):
+    """The site is installed as it lies there."""
+    made = {*app.env.found_docs, "genindex", "search", "py-modindex"}
+    for file in pathlib.Path(app.outdir).rglob("*.html"):
+        if file.relative_to(app.outdir).with_suffix("").as_posix() not in made:
+            file.unlink()
 
 
 def write_dark_mode(file):
