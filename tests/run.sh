@@ -72,6 +72,11 @@ done
 [ "$half" = both ] || [ ${#stages[@]} -gt 0 ] || fail "--half needs a --stage; see --help"
 [ ${#stages[@]} -gt 0 ] || stages=(usual)
 
+# What only the web site takes, with all that it needs 67 MB to download.
+if [[ " ${stages[*]} " == *" cases "* ]]; then
+  packages+=(doxygen python3-sphinx python3-myst-parser furo python3-breathe python3-sphinx-copybutton python3-sphinx-inline-tabs)
+fi
+
 is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 if command -v dpkg-query >/dev/null; then
   missing=()

@@ -17,7 +17,7 @@ MARK = re.compile(r"<!-- (snippet|excerpt|columns): (.*?) -->\s*")
 
 
 def pages(root):
-    return sorted([root / "README.md", *root.glob("docs/*.md")])
+    return sorted([root / "README.md", *root.glob("docs/**/*.md")])
 
 
 def squeezed(text):
