@@ -1,4 +1,5 @@
-"""capi/python/weir/_types.py: enumerations, exceptions and structs; and _abi.py: what ctypes must know of the library."""
+"""capi/python/weir/_types.py: enumerations, exceptions and structs; and, not committed, _keywords.py: what classes are made
+with, and _abi.py: what ctypes must know of the library."""
 import keyword
 import re
 import textwrap
@@ -145,15 +146,27 @@ def keyword_lines(interface, struct):
 
 
 def types_py(interface):
-    out = [f'"""Enumerations, exceptions, configurations and results.{HEAD}"""', "from __future__ import annotations", "", "import builtins", "from dataclasses import dataclass", "from enum import IntEnum",
-           "from typing import TYPE_CHECKING, Dict, Type, Union", "", "from . import _abi", "from ._struct import LayersLike, PartsLike, Struct, TensorsLike, TypeLike, named", "", "if TYPE_CHECKING:", "    from .communicator import Communicator", "    from .datacache import SampleCache", "    from .sources import SampleSource", "", ""]
-    names = ["Status", "Error", *(error_name(name) for name, _, _ in statuses() if name != "OK"), *(enum.name for enum in interface.enums), *(struct.name for struct in interface.structs if not struct.is_array)]
+    out = [f'"""Enumerations, exceptions, configurations and results.{HEAD}"""', "from __future__ import annotations", "", "import builtins",
+           "from dataclasses import dataclass", "from enum import IntEnum", "from typing import Dict, Type, Union", "", "from . import _abi",
+           "from ._struct import Struct, TypeLike", ""]
+    structs = [struct for struct in interface.structs if not struct.is_array]
+    names = ["Status", "Error", *(error_name(name) for name, _, _ in statuses() if name != "OK"), *(row.name for row in [*interface.enums, *structs])]
     out += ["__all__ = [", *packed([f'"{name}"' for name in names], "    "), "]", "", ""]
     out += status_lines()
     for enum in interface.enums:
         out += enum_lines(enum)
-    for struct in (struct for struct in interface.structs if not struct.is_array):
+    for struct in structs:
         out += struct_lines(interface, struct)
+    return out
+
+
+def keywords_py(interface):
+    """What the classes are made with; a module of its own, since only Python and editors read it."""
+    out = [f'"""What plans, tables and the like are made with: the fields of their configurations as keywords.{HEAD}"""',
+           "from __future__ import annotations", "", "from typing import TYPE_CHECKING, Union", "",
+           "from ._struct import LayersLike, PartsLike, TensorsLike, TypeLike, named", "from ._types import *  # noqa: F403", "",
+           "if TYPE_CHECKING:", "    from .communicator import Communicator", "    from .datacache import SampleCache", "    from .sources import SampleSource"]
+    for struct in interface.structs:
         if struct.name in MAKERS:
             out += keyword_lines(interface, struct)
     return out
@@ -202,4 +215,4 @@ def files(interface):
 
 
 def built(interface):
-    return {"python/weir/_abi.py": abi_py(interface)}
+    return {"python/weir/_abi.py": abi_py(interface), "python/weir/_keywords.py": keywords_py(interface)}

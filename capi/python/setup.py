@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the version is the C header's, and weir/_abi.py is made, not committed."""
+"""What pyproject.toml cannot say: the version is the C header's, and two modules are made, not committed."""
 import pathlib
 import re
 import subprocess
@@ -18,7 +18,8 @@ class Build(build_py):
         if not made.exists():
             made = pathlib.Path(self.build_lib) / ".." / "generated"
             subprocess.run([sys.executable, ROOT / "capi/interface/generate.py", "--build", made], check=True)
-        self.copy_file(str(made / "python/weir/_abi.py"), str(pathlib.Path(self.build_lib) / "weir/_abi.py"))
+        for file in (made / "python/weir").glob("*.py"):
+            self.copy_file(str(file), str(pathlib.Path(self.build_lib) / "weir" / file.name))
 
 
 setup(version=".".join(re.search(rf"WEIR_VERSION_{part} (\d+)", HEADER)[1] for part in ("MAJOR", "MINOR", "PATCH")), cmdclass={"build_py": Build})

@@ -6,16 +6,10 @@ from __future__ import annotations
 import builtins
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Dict, Type, Union
+from typing import Dict, Type, Union
 
 from . import _abi
-from ._struct import LayersLike, PartsLike, Struct, TensorsLike, TypeLike, named
-
-if TYPE_CHECKING:
-    from .communicator import Communicator
-    from .datacache import SampleCache
-    from .sources import SampleSource
-
+from ._struct import Struct, TypeLike
 
 __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
@@ -500,111 +494,6 @@ class AllreduceConfig(Struct):
     }
 
 
-class PlanKeywords:
-    """Made with the fields of AllreduceConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        comm: Communicator,
-        *,
-        count: int,
-        type: TypeLike = DataType.float32,
-        memory: Union[MemorySpace, str] = MemorySpace.host,
-        density: float = 0.01,
-        k: int = -1,
-        algorithm: str = "oktopk",
-        algorithm_parameters: str = "",
-        trial_iterations: int = 0,
-        compressor: str = "",
-        compressor_parameters: str = "",
-        seed: int = 1,
-        error_feedback: Union[Feedback, str] = Feedback.automatic,
-        feedback_decay: float = 1.0,
-        feedback_gain: float = 1.0,
-        average: bool = True,
-        threshold: str = "exact",
-        threshold_parameters: str = "",
-        wire_format: Union[WireFormat, str] = WireFormat.compact,
-        wire_values: Union[WireValues, str] = WireValues.native,
-        threads: int = 0,
-        non_finite: Union[NonFinite, str] = NonFinite.error,
-        dense_iterations: int = 0,
-        warmup_iterations: int = 0,
-        priority: int = 0,
-        name: str = "allreduce",
-    ) -> None:
-        """Describes one tensor and how it is reduced. All fields except `name`, `priority` and `threads` must be equal on all
-        ranks.
-
-        Collective. `comm` is a Communicator; the keywords are the fields of AllreduceConfig. An enumeration's value may be given as
-        its name. `type` also takes the dtype of an array.
-
-        count: number n of elements of the gradient; at most 2^48, for sparse algorithms at most 2^32 - 1
-        type: type of the gradient's elements
-        memory: memory that holds gradient, residual and update. With cuda, they are on the GPU that is current when the plan is
-            made. Every sparse algorithm runs there. dense_nccl, dense_torus2d, `dense_iterations` and the sums in nodes of hitopk
-            and hi_oktopk need NCCL; without it, hitopk and hi_oktopk run flat. If messages go to MPI as GPU memory (`weir info`
-            says so), that GPU must also be current where runs are started and waited for
-        density: share k / n of the entries to deliver, in (0, 1]. k is rounded to nearest, and is at least 1 if n > 0. Sparse
-            compressors and shared_random_k use it; others ignore it
-        k: number of entries to deliver, 0 <= k <= n; -1: from `density`. Sparse compressors and shared_random_k use it; others
-            ignore it
-        algorithm: name of an algorithm. "auto": the one that the cost functions find cheapest on this machine, which may be dense;
-            "auto_sparse": the cheapest sparse one
-        algorithm_parameters: parameters of the algorithm, by name: "window=8,schedule=direct". Parameters that are not named keep
-            their defaults; `weir info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
-        trial_iterations: number of trial runs of each of up to three candidates, at most 10^6, with `algorithm = auto`. The plan
-            then keeps the one that was fastest by the clock. 0: the prediction decides
-        compressor: name of a compressor. Empty: the algorithm's own: top_k for sparse, block_quantise for packed, none for dense
-            algorithms. "none": no compression, for dense algorithms only. Several names, joined by |, need `algorithm = auto`,
-            which takes the cheapest: "qsgd|top_k|none"
-        compressor_parameters: parameters of the compressor, by name: "levels=16,bucket=512". Parameters that are not named keep
-            their defaults. With several compressors, the parameters of each are joined by | in the same order: "levels=16||"; the
-            last ones may be left out
-        seed: seed of random compressors, not negative. Their numbers depend only on seed, iteration, rank and element
-        error_feedback: what a rank keeps of what it did not deliver. Some compressors work only without error feedback, and refuse
-            `residual` and `ef21`
-        feedback_decay: beta of GRACE section IV: share of the residual that is kept, 0 to 1. Must be 1 without a residual
-        feedback_gain: gamma of GRACE section IV: factor of the gradients, finite and not 0. Must be 1 with ef21 and without
-            compression
-        average: divides the delivered sum by the number of ranks
-        threshold: how a rank selects the entries that it contributes, with top_k and dgc; other compressors ignore it. "exact" or
-            "reuse", or one of the thresholds of papers: "mstopk", "sampled", "gaussian", "sidco" or "redsync". `exact` and `mstopk`
-            select k entries, `reuse` selects 0.8 k to 1.25 k, the others select 0.75 k to 1.25 k. The residual keeps what a rank
-            does not select. gaussiank has its own threshold
-        threshold_parameters: parameters of the threshold, by name: "period=8" for reuse, "samplings=20" for mstopk and redsync.
-            Parameters that are not named keep their defaults
-        wire_format: how messages encode indices, with sparse compressors; others ignore it. With `algorithm = auto` and compact,
-            Weir may also choose coo
-        wire_values: how messages encode values, with sparse compressors; others ignore it. bfloat16 and float16 do not take
-            gradients of float64. With `algorithm = auto`, Weir may also choose native
-        threads: number of threads of this rank that select, merge and apply in host memory. May differ between ranks. The result
-            does not depend on it. 0: WEIR_THREADS, else the number of cores that this rank has to itself
-        non_finite: what happens if a gradient holds NaN or infinity
-        dense_iterations: number of first iterations that run dense, at most 2^48. The Ok-Topk authors use 512
-        warmup_iterations: number of iterations after the dense ones in which density falls exponentially from 25 % to its target
-            (DGC), with sparse compressors; at most 2^48
-        priority: priority of this plan's messages; a higher one makes progress first. May differ between ranks
-        name: name in error messages and dumps
-        """
-        self._make(
-            comm,
-            AllreduceConfig(
-                count=count, type=type, memory=memory, density=density, k=k, algorithm=algorithm,
-                algorithm_parameters=algorithm_parameters, trial_iterations=trial_iterations, compressor=compressor,
-                compressor_parameters=compressor_parameters, seed=seed, error_feedback=error_feedback,
-                feedback_decay=feedback_decay, feedback_gain=feedback_gain, average=average, threshold=threshold,
-                threshold_parameters=threshold_parameters, wire_format=wire_format, wire_values=wire_values, threads=threads,
-                non_finite=non_finite, dense_iterations=dense_iterations, warmup_iterations=warmup_iterations, priority=priority,
-                name=name,
-            ),
-        )
-
-    def _make(self, comm: Communicator, config: AllreduceConfig) -> None:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, repr=False)
 class Statistics(Struct):
     """What one run of a plan did on this rank. Times are in seconds.
@@ -820,73 +709,6 @@ class EmbeddingConfig(Struct):
     }
 
 
-class TableKeywords:
-    """Made with the fields of EmbeddingConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        comm: Communicator,
-        *,
-        rows: int = 0,
-        width: int = 0,
-        largest_batch: int = 0,
-        memory: Union[MemorySpace, str] = MemorySpace.host,
-        exchange: str = "columns",
-        optimizer: Union[Optimizer, str] = Optimizer.sgd,
-        learning_rate: float = 0.01,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-08,
-        average: bool = True,
-        wire_values: Union[WireValues, str] = WireValues.native,
-        routing: Union[Routing, str] = Routing.automatic,
-        seed: int = 1,
-        initial_range: float = 0.05,
-        priority: int = 1000000,
-        delayed_priority: int = -1000000,
-        name: str = "embedding",
-    ) -> None:
-        """Describes one table of `rows` x `width` float32 values. All fields except `name` and the priorities must be equal on all
-        ranks.
-
-        Collective. `comm` is a Communicator; the keywords are the fields of EmbeddingConfig. An enumeration's value may be given as
-        its name.
-
-        rows: number V of rows, 1 to 2^32 - 1
-        width: number D of columns, at least 1. It need not be divisible by the number of ranks
-        largest_batch: largest number of ids that a rank looks up at once
-        memory: memory that holds values, optimizer state, vectors and gradients. With cuda, they are on the GPU that is current
-            when the table is made. dense_allreduce does not take cuda
-        exchange: name of an exchange: how rows are divided among the ranks and how they travel
-        optimizer: how gradients change rows
-        learning_rate: learning rate, finite as float32, the type of rows
-        beta1: beta1 of momentum and Adam
-        beta2: beta2 of Adam
-        epsilon: epsilon of Adagrad and Adam, which need it positive
-        average: divides gradients by the number of ranks
-        wire_values: how messages encode vectors and gradients; dense_allreduce always sends float32. Sums are float32
-        routing: how messages to the ranks of another node travel
-        seed: seed of the initial values, which otherwise depend only on row, column and `initial_range`
-        initial_range: range of the initial values, which are uniform in [-initial_range, initial_range); finite as float32
-        priority: priority of ids, vectors, and gradients of rows that the next batch needs
-        delayed_priority: priority of the other gradients
-        name: name in error messages and dumps
-        """
-        self._make(
-            comm,
-            EmbeddingConfig(
-                rows=rows, width=width, largest_batch=largest_batch, memory=memory, exchange=exchange, optimizer=optimizer,
-                learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, average=average, wire_values=wire_values,
-                routing=routing, seed=seed, initial_range=initial_range, priority=priority, delayed_priority=delayed_priority,
-                name=name,
-            ),
-        )
-
-    def _make(self, comm: Communicator, config: EmbeddingConfig) -> None:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, repr=False)
 class EmbeddingStatistics(Struct):
     """What the last lookup and the last update of this rank did. Times are in seconds; in CUDA memory they end when the work is on
@@ -975,44 +797,6 @@ class CheckpointConfig(Struct):
     _kinds = {
         "folder": str, "run": str, "keep": int, "compression": int, "strict": bool, "name": str,
     }
-
-
-class CheckpointKeywords:
-    """Made with the fields of CheckpointConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        comm: Communicator,
-        *,
-        folder: str,
-        run: str = "",
-        keep: int = 2,
-        compression: int = 0,
-        strict: bool = False,
-        name: str = "checkpoint",
-    ) -> None:
-        """Describes where checkpoints go. All fields except `name` must be equal on all ranks.
-
-        Collective. `comm` is a Communicator; the keywords are the fields of CheckpointConfig.
-
-        folder: folder for the files, which all ranks must see. Weir makes it if its parent exists
-        run: text that identifies the training run. A folder with files of another run is refused. Empty: any run
-        keep: number of newest files that stay
-        compression: compression of large arrays. 0: none; 1 to 9: deflate, from fastest to smallest, after shuffling bytes by their
-            place in an element
-        strict: restore() throws if the newest file is damaged; otherwise it warns and takes the newest file that is whole
-        name: name in error messages and dumps
-        """
-        self._make(
-            comm,
-            CheckpointConfig(
-                folder=folder, run=run, keep=keep, compression=compression, strict=strict, name=name,
-            ),
-        )
-
-    def _make(self, comm: Communicator, config: CheckpointConfig) -> None:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
@@ -1122,75 +906,6 @@ class FusionConfig(Struct):
     }
 
 
-class FusionKeywords:
-    """Made with the fields of FusionConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        comm: Communicator,
-        tensors: TensorsLike,
-        *,
-        scheme: Union[FusionScheme, str] = FusionScheme.ahead_tapered,
-        buffer_bytes: int = 26214400,
-        type: TypeLike = DataType.float32,
-        density: float = 0.01,
-        algorithm: str = "auto",
-        algorithm_parameters: str = "",
-        threshold: str = "exact",
-        threshold_parameters: str = "",
-        error_feedback: Union[Feedback, str] = Feedback.automatic,
-        average: bool = True,
-        wire_format: Union[WireFormat, str] = WireFormat.compact,
-        wire_values: Union[WireValues, str] = WireValues.native,
-        non_finite: Union[NonFinite, str] = NonFinite.error,
-        priority: int = 0,
-        name: str = "fused",
-    ) -> None:
-        """Describes how the gradients of a model are fused and reduced. All fields except `name` and `priority` must be equal on
-        all ranks.
-
-        Collective. `comm` is a Communicator; the keywords are the fields of FusionConfig. An enumeration's value may be given as
-        its name. `type` also takes the dtype of an array.
-
-        scheme: which tensors travel together and what is sparsified
-        buffer_bytes: size of a buffer, in bytes of gradients. With `behind`, a buffer takes this many bytes; with `ahead`,
-            `ahead_inter` and `ahead_tapered`, it takes as many entries as the density selects from this many bytes.
-            `ahead_inter_intra` and `ahead_fitted` begin with it, and `ahead_inter_intra` makes no larger buffers. The other schemes
-            ignore it
-        type: type of the gradients' elements: float32 or float64, in host memory
-        density: share k / count of the entries, in (0, 1], for tensors that do not set their own
-        algorithm: name of a sparse algorithm, which exchanges the entries of a buffer. Algorithms that shard within nodes run flat.
-            gtopk, oktopk and hi_oktopk deliver the largest entries of a buffer, so tensors may be missing from an update; the
-            others deliver all entries that ranks have selected. "auto", "auto_sparse": topk_allgather or topk_dsa, the one that is
-            predicted to be cheaper
-        algorithm_parameters: parameters of the algorithm, as in AllreduceConfig
-        threshold: how a rank selects entries, as in AllreduceConfig
-        threshold_parameters: parameters of the threshold, as in AllreduceConfig
-        error_feedback: residual or none; automatic is residual
-        average: divides the delivered sum by the number of ranks
-        wire_format: how messages encode indices
-        wire_values: how messages encode values; bfloat16 and float16 need float32. Dense tensors are sent without rounding
-        non_finite: what happens to the buffer of a tensor with NaN or infinity; other buffers are delivered
-        priority: priority of the buffer with the last tensor of the forward pass. A buffer that is needed earlier has a higher
-            priority. May differ between ranks
-        name: name in error messages and dumps
-        """
-        self._make(
-            comm,
-            FusionConfig(
-                scheme=scheme, buffer_bytes=buffer_bytes, type=type, density=density, algorithm=algorithm,
-                algorithm_parameters=algorithm_parameters, threshold=threshold, threshold_parameters=threshold_parameters,
-                error_feedback=error_feedback, average=average, wire_format=wire_format, wire_values=wire_values,
-                non_finite=non_finite, priority=priority, name=name,
-            ),
-            tensors,
-        )
-
-    def _make(self, comm: Communicator, config: FusionConfig, tensors: TensorsLike) -> None:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, repr=False)
 class FusionStatistics(Struct):
     """What one iteration of a FusedAllreduce did on this rank, up to wait_all(). Times are in seconds.
@@ -1291,42 +1006,6 @@ class OperatorConfig(Struct):
     }
 
 
-class OperatorKeywords:
-    """Made with the fields of OperatorConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        comm: Communicator,
-        parts: PartsLike,
-        *,
-        division: Union[OperatorDivision, str] = OperatorDivision.automatic,
-        variable: bool = False,
-        priority: int = 0,
-        name: str = "operator",
-    ) -> None:
-        """Describes work that is divided among ranks. All fields except `name` and `priority` must be equal on all ranks.
-
-        Collective. `comm` is a Communicator; the keywords are the fields of OperatorConfig. An enumeration's value may be given as
-        its name.
-
-        division: which ranks share the parts
-        variable: results may be shorter than described, with other sizes in each run. The sizes are gathered first
-        priority: priority of gathering; a higher one makes progress first. May differ between ranks
-        name: name in error messages and dumps
-        """
-        self._make(
-            comm,
-            OperatorConfig(
-                division=division, variable=variable, priority=priority, name=name,
-            ),
-            parts,
-        )
-
-    def _make(self, comm: Communicator, config: OperatorConfig, parts: PartsLike) -> None:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, repr=False)
 class OperatorStatistics(Struct):
     """What the last run of a parallel operator did on this rank. Times are in seconds.
@@ -1420,67 +1099,6 @@ class OptimizerConfig(Struct):
     }
 
 
-class OptimizerKeywords:
-    """Made with the fields of OptimizerConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        comm: Communicator,
-        layers: LayersLike,
-        *,
-        rule: Union[OptimizerRule, str] = OptimizerRule.lars,
-        momentum: float = 0.9,
-        weight_decay: float = 0.0001,
-        trust_coefficient: float = 0.001,
-        largest_rate: float = 0.0,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-06,
-        norms: Union[OperatorDivision, str] = OperatorDivision.automatic,
-        update: Union[OperatorDivision, str] = OperatorDivision.automatic,
-        type: TypeLike = DataType.float32,
-        memory: Union[MemorySpace, str] = MemorySpace.host,
-        priority: int = 0,
-        name: str = "optimizer",
-    ) -> None:
-        """Describes how the layers of a model step. All fields except `name` and `priority` must be equal on all ranks.
-
-        Collective. `comm` is a Communicator; the keywords are the fields of OptimizerConfig. An enumeration's value may be given as
-        its name. `type` also takes the dtype of an array.
-
-        rule: how layers step
-        momentum: momentum of lars, from 0 to below 1
-        weight_decay: weight decay, at least 0
-        trust_coefficient: gamma of lars (CommLib equation 11), above 0
-        largest_rate: limit of a layer's rate, which multiplies the learning rate; 0: no limit
-        beta1: beta1 of lamb, from 0 to below 1
-        beta2: beta2 of lamb, from 0 to below 1
-        epsilon: epsilon of lamb, above 0
-        norms: which ranks share the norms; with lamb, the same as `update`
-        update: which ranks share the update and momentum. Each rank keeps the momentum of its part, and weights are gathered (ZeRO
-            stage 1)
-        type: type of weights and gradients: float32, float16 or bfloat16. Momentum and moments are float32. With 16-bit weights,
-            the optimizer also keeps float32 weights of its own
-        memory: memory that holds weights, gradients, momentum and moments. With cuda, they are on the GPU that is current when the
-            optimizer is made
-        priority: priority of gathering; a higher one makes progress first. May differ between ranks
-        name: name in error messages and checkpoints
-        """
-        self._make(
-            comm,
-            OptimizerConfig(
-                rule=rule, momentum=momentum, weight_decay=weight_decay, trust_coefficient=trust_coefficient,
-                largest_rate=largest_rate, beta1=beta1, beta2=beta2, epsilon=epsilon, norms=norms, update=update, type=type,
-                memory=memory, priority=priority, name=name,
-            ),
-            layers,
-        )
-
-    def _make(self, comm: Communicator, config: OptimizerConfig, layers: LayersLike) -> None:
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, repr=False)
 class OptimizerStatistics(Struct):
     """What the last step of a LayerOptimizer did on this rank. Times are in seconds.
@@ -1527,41 +1145,6 @@ class SparseAdamConfig(Struct):
     }
 
 
-class SparseAdamKeywords:
-    """Made with the fields of SparseAdamConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        *,
-        count: int,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-        epsilon: float = 1e-08,
-        exact: bool = False,
-        name: str = "sparse_adam",
-    ) -> None:
-        """Describes Adam for sparse updates. Must be equal on all ranks if their weights are to stay equal.
-
-        The keywords are the fields of SparseAdamConfig.
-
-        count: number of weights
-        beta1: beta1 of Adam, from 0 to below 1
-        beta2: beta2 of Adam, from 0 to below 1
-        epsilon: epsilon of Adam, above 0
-        exact: also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
-        name: name in error messages and checkpoints
-        """
-        self._make(
-            SparseAdamConfig(
-                count=count, beta1=beta1, beta2=beta2, epsilon=epsilon, exact=exact, name=name,
-            ),
-        )
-
-    def _make(self, config: SparseAdamConfig) -> None:
-        raise NotImplementedError
-
-
 @dataclass(repr=False)
 class SampleCacheConfig(Struct):
     """Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
@@ -1599,62 +1182,6 @@ class SampleCacheConfig(Struct):
         "folder": str, "folder_bytes": int, "memory_bytes": int, "largest_batch": int, "in_flight": int, "pack_samples": int,
         "threads": int, "on_error": SampleErrors, "retries": int, "priority": int, "name": str,
     }
-
-
-class CacheKeywords:
-    """Made with the fields of SampleCacheConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        comm: Communicator,
-        source: SampleSource,
-        *,
-        folder: str = "",
-        folder_bytes: int = 0,
-        memory_bytes: int = -1,
-        largest_batch: int = 256,
-        in_flight: int = 2,
-        pack_samples: int = 64,
-        threads: int = 1,
-        on_error: Union[SampleErrors, str] = SampleErrors.error,
-        retries: int = 3,
-        priority: int = -1,
-        name: str = "samples",
-    ) -> None:
-        """Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on
-        all ranks.
-
-        Collective. `comm` is a Communicator; the keywords are the fields of SampleCacheConfig. An enumeration's value may be given
-        as its name.
-
-        folder: folder of level 1, in the node's own storage; runs and data sets share it. Weir makes it if its parent exists.
-            Empty: no level 1
-        folder_bytes: limit of the folder, in bytes. What was used least recently is removed first. 0: no limit
-        memory_bytes: limit of level 2 on each node, in bytes. 0: nothing stays in memory; -1: half of what the smallest node has
-            available, or what the samples take if that is less
-        largest_batch: largest number of samples that a rank requests at once
-        in_flight: number of batches that may be in flight at once
-        pack_samples: number of samples in a pack, which is read from the store at once and is one file of level 1
-        threads: number of threads of this rank that read and decode
-        on_error: what happens to a sample that cannot be read or decoded
-        retries: number of further attempts with `retry`: after 0.1 s, 0.2 s, 0.4 s, ..., at most 10 s each
-        priority: priority of messages; the default is below the 0 of plans. May differ between ranks
-        name: name of the data set and of its folder within level 1. 1 to 64 letters, digits, '_', '-' and '.', not beginning with
-            '.'
-        """
-        self._make(
-            comm,
-            SampleCacheConfig(
-                folder=folder, folder_bytes=folder_bytes, memory_bytes=memory_bytes, largest_batch=largest_batch,
-                in_flight=in_flight, pack_samples=pack_samples, threads=threads, on_error=on_error, retries=retries,
-                priority=priority, name=name,
-            ),
-            source,
-        )
-
-    def _make(self, comm: Communicator, config: SampleCacheConfig, source: SampleSource) -> None:
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, repr=False)
@@ -1734,39 +1261,3 @@ class SampleLoaderConfig(Struct):
     _kinds = {
         "batch": int, "seed": int, "exchanged_share": float, "shuffle": Shuffle, "progress": ProgressDisplay,
     }
-
-
-class LoaderKeywords:
-    """Made with the fields of SampleLoaderConfig as keywords."""
-
-    @named
-    def __init__(
-        self,
-        cache: SampleCache,
-        *,
-        batch: int = 32,
-        seed: int = 0,
-        exchanged_share: float = 0.1,
-        shuffle: Union[Shuffle, str] = Shuffle.global_,
-        progress: Union[ProgressDisplay, str] = ProgressDisplay.automatic,
-    ) -> None:
-        """Describes the epochs of a data set. All fields except `progress` must be equal on all ranks.
-
-        Collective. `cache` is a SampleCache; the keywords are the fields of SampleLoaderConfig. An enumeration's value may be given
-        as its name.
-
-        batch: number of samples of a rank in a step, at most the cache's `largest_batch`
-        seed: seed of all permutations
-        exchanged_share: share of a node's samples, from 0 to 1, that go to any node, with the order `node`
-        shuffle: order of samples
-        progress: whether rank 0 shows the progress of the first epoch
-        """
-        self._make(
-            cache,
-            SampleLoaderConfig(
-                batch=batch, seed=seed, exchanged_share=exchanged_share, shuffle=shuffle, progress=progress,
-            ),
-        )
-
-    def _make(self, cache: SampleCache, config: SampleLoaderConfig) -> None:
-        raise NotImplementedError

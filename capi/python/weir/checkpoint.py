@@ -9,18 +9,11 @@ import numpy as np
 
 from . import _abi
 from ._arrays import Memory, contiguous_copy, item_bytes, memory_of
+from ._keywords import CheckpointKeywords
 from ._library import check, lib
 from ._object import Object
 from ._struct import whole_number
-from ._types import (
-    ArgumentError,
-    CheckpointConfig,
-    CheckpointKeywords,
-    CheckpointStatistics,
-    Distribution,
-    ElementType,
-    Error,
-)
+from ._types import ArgumentError, CheckpointConfig, CheckpointStatistics, Distribution, ElementType, Error
 from .communicator import Communicator, c_int_of, handle_of
 from .embedding import EmbeddingTable
 from .fusion import FusedAllreduce

@@ -9,17 +9,11 @@ import numpy as np
 
 from . import _abi
 from ._handles import Handle, Process, Run, lend
+from ._keywords import CacheKeywords, LoaderKeywords
 from ._library import lib
 from ._object import Object, refuse_making
 from ._struct import Text, named
-from ._types import (
-    CacheKeywords,
-    Error,
-    LoaderKeywords,
-    SampleCacheConfig,
-    SampleCacheStatistics,
-    SampleLoaderConfig,
-)
+from ._types import Error, SampleCacheConfig, SampleCacheStatistics, SampleLoaderConfig
 from .communicator import Communicator, handle_of
 from .operation import Operation
 from .sources import SampleSource

@@ -10,10 +10,11 @@ import numpy as np
 from . import _abi
 from ._arrays import NOWHERE, Memory
 from ._handles import Run
+from ._keywords import TableKeywords
 from ._library import lib
 from ._object import Stateful
 from ._struct import whole_number
-from ._types import EmbeddingConfig, EmbeddingStatistics, Error, MemorySpace, TableKeywords
+from ._types import EmbeddingConfig, EmbeddingStatistics, Error, MemorySpace
 from .communicator import Communicator, handle_of
 from .operation import Operation
 

@@ -11,10 +11,11 @@ import numpy as np
 from . import _abi
 from ._arrays import NOWHERE, product
 from ._handles import SLICE, Handle, Process, Run, lend
+from ._keywords import FusionKeywords
 from ._library import error_of, lib
 from ._object import Stateful
 from ._struct import TensorsLike, Text
-from ._types import ArgumentError, DataType, FusedTensor, FusionConfig, FusionKeywords, FusionStatistics, Status
+from ._types import ArgumentError, DataType, FusedTensor, FusionConfig, FusionStatistics, Status
 from .communicator import Communicator, handle_of
 
 Name = Union[int, str]  # a tensor: its place in the order of the forward pass, or its name

@@ -11,6 +11,7 @@ import numpy as np
 from . import _abi
 from ._arrays import NOWHERE, Memory, item_bytes, product
 from ._handles import because
+from ._keywords import OperatorKeywords, OptimizerKeywords
 from ._library import lib
 from ._object import Object, Stateful
 from ._struct import LayersLike, PartsLike, Struct, Text, real_number, whole_number
@@ -19,12 +20,10 @@ from ._types import (
     Error,
     MemorySpace,
     OperatorConfig,
-    OperatorKeywords,
     OperatorPart,
     OperatorStatistics,
     OptimizedLayer,
     OptimizerConfig,
-    OptimizerKeywords,
     OptimizerStatistics,
     Status,
 )

@@ -9,10 +9,11 @@ import numpy as np
 from . import _abi
 from ._arrays import NOWHERE
 from ._handles import Run, lend
+from ._keywords import PlanKeywords
 from ._library import lib
 from ._object import Stateful
 from ._struct import Text
-from ._types import AllreduceConfig, ArgumentError, DataType, MemorySpace, PlanKeywords, StateError, Statistics
+from ._types import AllreduceConfig, ArgumentError, DataType, MemorySpace, StateError, Statistics
 from .communicator import Communicator, handle_of
 from .operation import Operation
 

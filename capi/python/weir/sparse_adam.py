@@ -10,9 +10,10 @@ from typing import Any, Iterator, NoReturn, Optional, Type
 
 from . import _abi
 from ._arrays import Memory, memory_of, problem_of
+from ._keywords import SparseAdamKeywords
 from ._library import check, lib
 from ._struct import real_number
-from ._types import ArgumentError, BusyError, SparseAdamConfig, SparseAdamKeywords, StateError
+from ._types import ArgumentError, BusyError, SparseAdamConfig, StateError
 
 
 class SparseAdam(SparseAdamKeywords):
