@@ -10,13 +10,13 @@
 #include <weir/checkpoint.hpp>
 
 #include "base/buffer.hpp"
-#include "checkpoint/blobs.hpp"
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/layout.hpp"
 #include "checkpoint/seal.hpp"
 #include "checkpoint/subject.hpp"
 #include "checkpoint/worker.hpp"
+#include "collectives/blobs.hpp"
 #include "communicator/asynchronous_call.hpp"
 
 namespace weir::detail {
@@ -91,7 +91,7 @@ class CheckpointState {
   task<void> lay_out(Channel channel, std::int64_t step);
   task<void> tell(Channel channel, const std::function<void()>& make);
   void begin_preparing();
-  [[nodiscard]] checkpoint::Blob told() const;
+  [[nodiscard]] Blob told() const;
   void merge_told(checkpoint::Index& index);
   void tell_addresses(const checkpoint::Index& index);
   void begin_work(std::function<void()> work);
@@ -112,16 +112,16 @@ class CheckpointState {
   checkpoint::Values values_;
 
   Buffer<std::byte> card_bytes_;  // mine, all ranks', scratch
-  checkpoint::BlobExchange blobs_;
-  checkpoint::Blob blob_;
-  std::vector<checkpoint::Blob> all_blobs_;
+  BlobExchange blobs_;
+  Blob blob_;
+  std::vector<Blob> all_blobs_;
   Words words_, scratch_words_;
 
   // A save, from its snapshot on.
   Card card_;
   Clock::time_point began_{};
   checkpoint::Outline outline_;
-  checkpoint::Blob outline_blob_;
+  Blob outline_blob_;
   Buffer<std::byte> snapshot_;
   std::vector<checkpoint::OutgoingArray> arrays_;  // in the order of the outline
   checkpoint::Structure structure_;                // on rank 0

@@ -12,8 +12,6 @@
 namespace weir::detail {
 namespace {
 
-using checkpoint::Blob;
-
 void append_size(Blob& blob, std::uint64_t size) {
   for (int byte = 0; byte < 8; ++byte) blob.push_back(static_cast<std::uint8_t>(size >> 8 * byte));
 }

@@ -7,15 +7,14 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/hdf5_file.hpp"
-#include "checkpoint/outline.hpp"
 #include "checkpoint/seal.hpp"
+#include "checkpoint/subject.hpp"
 #include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
 
 namespace weir::detail {
 namespace {
 
-using checkpoint::Blob;
 using checkpoint::OutgoingArray;
 
 constexpr std::int64_t alignment = 64;

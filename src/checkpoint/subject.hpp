@@ -1,10 +1,12 @@
-// subject.hpp: what was added to a checkpoint, whatever it is.
+// subject.hpp: what was added to a checkpoint, whatever it is; and visitors that say what its state is made of, and that take its
+// arrays.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 #include <weir/checkpoint.hpp>
 
 #include "base/state.hpp"
@@ -12,6 +14,36 @@
 #include "communicator/communicator.hpp"
 
 namespace weir::checkpoint {
+
+/// Lists the fields, and takes what is small.
+class OutlineVisitor final : public StateVisitor {
+ public:
+  explicit OutlineVisitor(std::string subject) : StateVisitor(std::move(subject)) {}
+  [[nodiscard]] bool restores() const override { return false; }
+  [[nodiscard]] std::vector<OutlinedField> take() { return std::move(fields_); }
+
+ private:
+  void field(FieldVisit visit, void* data, const Copy* copy) override;
+  void text_field(FieldVisit visit, std::string_view here) override;
+
+  std::vector<OutlinedField> fields_;
+};
+
+/// Calls put(visit, data, copy) for every array.
+class ArrayVisitor final : public StateVisitor {
+ public:
+  using Put = std::function<void(const FieldVisit& visit, const void* data, const Copy& copy)>;
+  ArrayVisitor(std::string subject, Put put) : StateVisitor(std::move(subject)), put_(std::move(put)) {}
+  [[nodiscard]] bool restores() const override { return false; }
+
+ private:
+  void field(FieldVisit visit, void* data, const Copy* copy) override {
+    if (copy != nullptr) put_(visit, data, *copy);
+  }
+  void text_field(FieldVisit /*visit*/, std::string_view /*here*/) override {}
+
+  Put put_;
+};
 
 /// What a visit is for: what all ranks have alike is saved in parts, and restored whole.
 enum class Purpose { save, restore };

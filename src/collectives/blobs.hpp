@@ -7,18 +7,18 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 
-namespace weir::checkpoint {
+namespace weir {
 
 using Blob = std::vector<std::uint8_t>;
 
-/// What blobs travel in; it outlives the run, however that ends.
+/// Moves blobs along a channel. It must outlive the run, however the run ends.
 class BlobExchange {
  public:
-  /// On rank 0, all[r] becomes what rank r gave as `mine`. `mine` stays until it has been done.
+  /// Sets all[r] on rank 0 to what rank r gave as `mine`, which must stay until the call has ended.
   task<void> gather(Channel channel, const Blob& mine, std::vector<Blob>& all);
-  /// `mine` becomes what rank 0 has as parts[r].
+  /// Sets `mine` of rank r to what rank 0 has as parts[r].
   task<void> scatter(Channel channel, const std::vector<Blob>& parts, Blob& mine);
-  /// `blob` becomes that of rank 0.
+  /// Sets `blob` to that of rank 0.
   task<void> broadcast(Channel channel, Blob& blob);
 
  private:
@@ -26,4 +26,4 @@ class BlobExchange {
   std::uint64_t size_ = 0;
 };
 
-}  // namespace weir::checkpoint
+}  // namespace weir

@@ -1,6 +1,6 @@
-#include "checkpoint/blobs.hpp"
+#include "collectives/blobs.hpp"
 
-namespace weir::checkpoint {
+namespace weir {
 namespace {
 
 constexpr std::int64_t word = sizeof(std::uint64_t);
@@ -81,4 +81,4 @@ task<void> BlobExchange::broadcast(Channel channel, Blob& blob) {
   }
 }
 
-}  // namespace weir::checkpoint
+}  // namespace weir
