@@ -60,7 +60,9 @@ void add_cache(Command& app) {
       "Runs may go on meanwhile: what they have open they read to its end, and the rest they read from the store.");
   Pruning& pruning = options->pruning;
   command.option("--dataset", pruning.data_set, "of this data set only; with no other option, all of it");
-  command.option("--older-than", pruning.days, "packs that were last used so many days ago").type_name("DAYS").non_negative();
+  command.option("--older-than", pruning.days, "packs that were last used this many days ago or earlier")
+      .type_name("DAYS")
+      .non_negative();
   command.option("--to", pruning.bytes, "what was used least recently, until no more than this is left, 500G for instance")
       .type_name("BYTES")
       .size_with_unit();

@@ -84,14 +84,13 @@ class HelpFormatter final : public CLI::Formatter {
         takes = "NAME";
         values = ": " + with_default(rule.substr(1, rule.size() - 2), standard);
         standard.clear();
-      } else if (const std::size_t open = rule.find('['); open != rule.npos) {
-        std::string limits = rule.substr(open + 1, rule.size() - open - 2);
-        remarks.push_back(limits.replace(limits.find(" - "), 3, " to "));
+      } else if (const std::size_t in = rule.find(" in ["), to = rule.find(" - "); in != rule.npos && to != rule.npos) {
+        remarks.push_back(rule.substr(in + 5, to - in - 5) + " to " + rule.substr(to + 3, rule.size() - to - 4));
       } else if (rule == "POSITIVE") {
         remarks.emplace_back("above 0");
       } else if (rule == "NONNEGATIVE") {
         remarks.emplace_back("at least 0");
-      } else {
+      } else if (rule == "FILE") {
         takes = rule;
       }
     }
