@@ -4,6 +4,7 @@ import posixpath
 import re
 
 import furo
+import myst_parser
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.domains.c import CDomain
@@ -33,7 +34,7 @@ class Links(SphinxTransform):
         links = [*self.document.findall(addnodes.pending_xref), *self.document.findall(addnodes.download_reference)]
         for link in links:
             name, _, anchor = link["reftarget"].partition("#")
-            if not name or link["reftype"] != "myst":
+            if not name or link["reftype"] != "myst" or link.get("refdomain") == "doc":  # MyST 1 and later have found the page
                 continue
             file = posixpath.normpath(posixpath.join(folder, name))
             if file in PAGES:
@@ -41,6 +42,8 @@ class Links(SphinxTransform):
                 new = addnodes.pending_xref("", *link.children, **link.attributes)
                 new.source, new.line = link.source, link.line
                 new["reftarget"] = f"{target}#{anchor}" if anchor else target
+                if myst_parser.__version__ >= "1":
+                    new["refdomain"], new["reftarget"], new["reftargetid"] = "doc", PAGES[file], anchor or None
                 link.replace_self(new)
             else:
                 link.replace_self(link.children)
@@ -112,11 +115,10 @@ class Members(SphinxTransform):
                 seen[names[0]] = described
         listed = set()
         for described in self.document.findall(addnodes.desc):
-            if described["domain"] in ("c", "cpp", "std") and described["objtype"] in self.LISTED:
+            if described["domain"] in ("c", "cpp", "std"):
                 self.list_signatures(described, listed)
 
-    @staticmethod
-    def list_signatures(described, listed):
+    def list_signatures(self, described, listed):
         for signature in described.findall(addnodes.desc_signature):
             if signature.parent is not described:
                 continue
@@ -126,7 +128,9 @@ class Members(SphinxTransform):
                 outer = outer.parent
             scope = tuple(part.astext().rstrip("%") for part in signature.findall(addnodes.desc_addname)) if outer is None else \
                 outer[0].get("_toc_parts") or ()
-            if (*scope, name) not in listed and name not in scope[-1:] and not name.startswith(("~", "operator")):
+            signature["_toc_name"] = ""
+            is_special = name in scope[-1:] or name.startswith(("~", "operator"))
+            if described["objtype"] in self.LISTED and not is_special and (*scope, name) not in listed:
                 signature["_toc_parts"], signature["_toc_name"] = (*scope, name), name
                 listed.add((*scope, name))
 
@@ -245,8 +249,9 @@ def stage(app, config):
     config.breathe_projects = {"weir": str(xml)}
     pages.stage(app.srcdir, xml, pathlib.Path(config.weir_generated))
     app.weir_continued = pages.continued(xml)
-    write_dark_mode(pathlib.Path(app.srcdir).parent / "static/dark.css")
-    config.html_static_path.append(str(pathlib.Path(app.srcdir).parent / "static"))
+    static = pathlib.Path(app.srcdir).parent / "static"
+    mend_theme(static)
+    config.html_static_path.append(str(static))
 
 
 def forget_after_warnings(app, problem):
@@ -263,10 +268,13 @@ def remove_old_pages(app, problem):
             file.unlink()
 
 
-def write_dark_mode(file):
-    """Debian's furo has lost the rules for a system in dark mode, when it was compiled: they are those for the dark theme."""
-    theme = (pathlib.Path(furo.__file__).parent / "theme/furo/static/styles/furo.css").read_text()
-    dark = re.search(r'body\[data-theme="dark"\]\s*{([^}]*--color-background-primary[^}]*)}', theme)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    missing = dark and "prefers-color-scheme" not in theme
-    file.write_text(f"@media (prefers-color-scheme: dark) {{ body[data-theme=auto] {{{dark[1]}}} }}\n" if missing else "")
+def mend_theme(static):
+    """Debian 12's furo lacks what its build makes of the sources: rules for a system in dark mode, and one script without imports."""
+    theme = pathlib.Path(furo.__file__).parent / "theme/furo/static"
+    css, script = (theme / "styles/furo.css").read_text(), (theme / "scripts/furo.js").read_text()
+    dark = re.search(r'body\[data-theme="dark"\]\s*{([^}]*--color-background-primary[^}]*)}', css)
+    missing = dark and "prefers-color-scheme" not in css
+    pages.write(static / "dark.css", f"@media (prefers-color-scheme: dark) {{ body[data-theme=auto] {{{dark[1]}}} }}\n" if missing else "")
+    imported = re.match(r'import Gumshoe from "(.*)";\n', script)
+    if imported:
+        pages.write(static / "scripts/furo.js", (theme / "scripts" / imported[1]).read_text() + script[imported.end():])
