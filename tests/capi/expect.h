@@ -17,5 +17,14 @@ static int rank;
     }                                                                                                                              \
   } while (0)
 #define EXPECT_TEXT(text, part) EXPECT(strstr(text, part) != NULL)
+#define OK(call) EXPECT((call) == WEIR_OK)
+#define WRONG(call) EXPECT((call) == WEIR_ERR_ARGUMENT)
+/* Expects that a call fails with this status, and that the error on `comm` contains `part`. */
+#define FAILS(call, status, comm, part)       \
+  do {                                        \
+    EXPECT((call) == (status));               \
+    EXPECT_TEXT(weir_last_error(comm), part); \
+  } while (0)
+#define REFUSED(call, comm, part) FAILS(call, WEIR_ERR_ARGUMENT, comm, part)
 
 #endif
