@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <weir/checkpoint.h>
-#include <weir/mpi.h>
 
 #include "expect.h"
 
 enum { n = 1000, each = 5, rows = 40, width = 4, batch = 6, results = 4 * n + batch * width };
 
-static int size;
 static char folder[128]; /* a new one for each part */
 static char made[64];    /* with all of them */
 
@@ -166,7 +164,7 @@ static void check_arrays(weir_comm* comm) {
   OK(weir_checkpoint_add_array(checkpoint, #name, data.name, WEIR_ELEMENT_##type, WEIR_DISTRIBUTION_##distribution, count, first, \
                                total))
   ADD(weights, FLOAT32, REPLICATED, n, 0, 0);
-  ADD(block, FLOAT64, BLOCK, each, rank * each, (int64_t)size * each);
+  ADD(block, FLOAT64, BLOCK, each, rank * each, (int64_t)ranks * each);
   ADD(counters, INT32, LOCAL, 3, 0, 0);
   ADD(large, INT64, LOCAL, 2, 0, 0);
   ADD(bytes, UINT8, REPLICATED, 7, 0, 0);
@@ -177,7 +175,7 @@ static void check_arrays(weir_comm* comm) {
   EXPECT(weir_checkpoint_restore(checkpoint, 0, &found) == WEIR_OK && found == 0);
   EXPECT(memcmp(&data, &saved, sizeof(data)) == 0);
   OK(weir_checkpoint_get_statistics(checkpoint, &statistics));
-  EXPECT(statistics.step == 0 && statistics.ranks == size && statistics.bytes_written > 0 && statistics.bytes_read > 0);
+  EXPECT(statistics.step == 0 && statistics.ranks == ranks && statistics.bytes_written > 0 && statistics.bytes_read > 0);
   OK(weir_checkpoint_destroy(checkpoint));
 }
 
@@ -225,8 +223,8 @@ static void check_files(weir_comm* comm) {
   /* what one rank gives wrongly, or ranks give differently, is an error on all */
   OK(weir_checkpoint_save(checkpoint, rank == 0 ? -1 : 40));
   EXPECT(weir_checkpoint_wait(checkpoint) != WEIR_OK);
-  REFUSED(weir_checkpoint_restore(checkpoint, rank == size - 1 ? -2 : 20, &found), comm, "step is -2");
-  if (size > 1) {
+  REFUSED(weir_checkpoint_restore(checkpoint, last ? -2 : 20, &found), comm, "step is -2");
+  if (ranks > 1) {
     OK(weir_checkpoint_save(checkpoint, 40 + rank));
     EXPECT(weir_checkpoint_wait(checkpoint) == WEIR_ERR_MISMATCH);
     FAILS(weir_checkpoint_restore(checkpoint, rank == 0 ? -1 : 30, &found), WEIR_ERR_MISMATCH, comm, "rank 0 restores the newest");
@@ -252,12 +250,12 @@ static void check_refusals(weir_comm* comm) {
   REFUSED(weir_checkpoint_create(comm, &config, &checkpoint), comm, "folder is empty");
   config.folder = folder;
   REFUSED(weir_checkpoint_create(comm, rank == 0 ? NULL : &config, &checkpoint), comm, "the config is NULL");
-  WRONG(weir_checkpoint_create(comm, &config, rank == size - 1 ? NULL : &checkpoint));
+  WRONG(weir_checkpoint_create(comm, &config, last ? NULL : &checkpoint));
   newer.known.struct_size = sizeof(newer);
   newer.known.folder = folder;
   REFUSED(weir_checkpoint_create(comm, &newer.known, &checkpoint), comm, "the config is of a newer header");
   config.keep = 2 + (rank == 0);
-  if (size > 1) FAILS(weir_checkpoint_create(comm, &config, &checkpoint), WEIR_ERR_MISMATCH, comm, "keep");
+  if (ranks > 1) FAILS(weir_checkpoint_create(comm, &config, &checkpoint), WEIR_ERR_MISMATCH, comm, "keep");
   EXPECT(checkpoint == NULL);
 
   checkpoint = make(comm, 1);
@@ -284,7 +282,7 @@ static void check_refusals(weir_comm* comm) {
   REFUSED(weir_checkpoint_catch_signal(SIGKILL), NULL, "cannot be caught");
   EXPECT(weir_checkpoint_stop_requested(checkpoint, rank == 0 ? NULL : &stop) == (rank == 0 ? WEIR_ERR_ARGUMENT : WEIR_OK));
   OK(weir_checkpoint_catch_signal(SIGUSR1));
-  if (rank == size - 1) EXPECT(raise(SIGUSR1) == 0); /* stops all */
+  if (last) EXPECT(raise(SIGUSR1) == 0); /* stops all */
   EXPECT(weir_checkpoint_stop_requested(checkpoint, &stop) == WEIR_OK && stop == 1);
   EXPECT(weir_comm_destroy(comm) == WEIR_ERR_BUSY);
   EXPECT(weir_plan_destroy(plan) == WEIR_OK && weir_checkpoint_destroy(checkpoint) == WEIR_OK &&
@@ -299,8 +297,7 @@ int main(void) {
   weir_comm* comm = NULL;
   weir_status status;
   OK(weir_init());
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  find_ranks();
   strcpy(made, "/tmp/weir-test-checkpoint-XXXXXX");
   if (rank == 0) EXPECT(mkdtemp(made) != NULL);
   MPI_Bcast(made, sizeof(made), MPI_CHAR, 0, MPI_COMM_WORLD);
@@ -317,7 +314,7 @@ int main(void) {
     check_values(comm);
     check_files(comm);
     check_refusals(comm);
-    if (rank == 0) printf("test_checkpoint passed on %d ranks\n", size);
+    if (rank == 0) printf("test_checkpoint passed on %d ranks\n", ranks);
   }
   OK(weir_comm_destroy(comm));
   if (rank == 0) {

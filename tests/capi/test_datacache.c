@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <weir/datacache.h>
-#include <weir/mpi.h>
 
 #include "expect.h"
 
@@ -11,7 +10,6 @@ enum { samples = 53, width = 6, item_bytes = 8 + 4 };
 
 /* The same files for all ranks. */
 static char folder[] = "/tmp/weir-test-XXXXXX", items[64], labels[64], few[64];
-static int last; /* whether this is the last rank, which gives something wrong */
 
 static void write_file(const char* path, const void* bytes, size_t count) {
   FILE* file = fopen(path, "wb");
@@ -181,7 +179,7 @@ static weir_cache* make_cache(weir_comm* comm, weir_source* source, int on_error
   return cache;
 }
 
-static void check_cache(weir_comm* comm, int ranks) {
+static void check_cache(weir_comm* comm) {
   weir_source* source = idx();
   weir_cache* cache = make_cache(comm, source, WEIR_SAMPLES_ERROR);
   weir_sample_cache_statistics statistics = {.struct_size = sizeof(statistics)};
@@ -277,7 +275,7 @@ static void check_refused_making(weir_comm* comm) {
 }
 
 /* An epoch, and a position in it that another loader goes on from. */
-static void check_loader(weir_comm* comm, int ranks) {
+static void check_loader(weir_comm* comm) {
   weir_source* source = idx();
   weir_cache* cache = make_cache(comm, source, WEIR_SAMPLES_ERROR);
   weir_loader *loader = NULL, *second = NULL;
@@ -319,12 +317,7 @@ static void check_loader(weir_comm* comm, int ranks) {
 }
 
 int main(int argc, char** argv) {
-  weir_comm* comm = NULL;
-  int ranks;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  last = rank == ranks - 1;
+  weir_comm* const comm = start(&argc, &argv);
   if (rank == 0) EXPECT(mkdtemp(folder) != NULL);
   MPI_Bcast(folder, sizeof(folder), MPI_CHAR, 0, MPI_COMM_WORLD);
   snprintf(items, sizeof(items), "%s/items", folder);
@@ -332,15 +325,13 @@ int main(int argc, char** argv) {
   snprintf(few, sizeof(few), "%s/few", folder);
   if (rank == 0) write_files();
   MPI_Barrier(MPI_COMM_WORLD);
-  OK(weir_comm_create_mpi(MPI_COMM_WORLD, &comm));
   check_sources();
   check_functions();
-  check_cache(comm, ranks);
+  check_cache(comm);
   check_wrong_questions(comm);
   check_refused_making(comm);
-  check_loader(comm, ranks);
-  OK(weir_comm_destroy(comm));
+  check_loader(comm);
+  MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) EXPECT(unlink(items) == 0 && unlink(labels) == 0 && unlink(few) == 0 && rmdir(folder) == 0);
-  MPI_Finalize();
-  return 0;
+  return end(comm);
 }

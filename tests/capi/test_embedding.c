@@ -1,11 +1,8 @@
 /* Embedding tables from plain C under mpirun: each call, and what a C code would do wrong. */
 #include <stdlib.h>
 #include <weir/embedding.h>
-#include <weir/mpi.h>
 
 #include "expect.h"
-
-static int size;
 
 enum { rows = 12, width = 3, batch = 4, first_config_size = 120 };
 
@@ -31,23 +28,17 @@ static void expect_row(weir_embedding* table, int64_t row, float value) {
 static void check_config(weir_comm* comm) {
   weir_embedding_config config = small_table();
   weir_embedding* table = NULL;
-  if (rank == size - 1) config.width = 0;
+  if (last) config.width = 0;
   REFUSED(weir_embedding_create(comm, &config, &table), comm, "width is 0: it must be at least 1");
   config = small_table();
   REFUSED(weir_embedding_create(comm, rank == 0 ? NULL : &config, &table), comm,
           rank == 0 ? "the config is NULL" : "rank 0: the config is NULL");
   REFUSED(weir_embedding_create(comm, &config, rank == 0 ? NULL : &table), comm, "the address for the table is NULL");
-  config.struct_size = rank == size - 1 ? 3 : sizeof(config);
+  config.struct_size = last ? 3 : sizeof(config);
   REFUSED(weir_embedding_create(comm, &config, &table), comm, "start from WEIR_EMBEDDING_CONFIG_INIT");
   config = small_table();
   config.exchange = NULL;
   REFUSED(weir_embedding_create(comm, &config, &table), comm, "exchange is '': it must be one of columns, rows, ");
-  config = small_table();
-  config.optimizer = WEIR_OPTIMIZER_ADAM + 1;
-  REFUSED(weir_embedding_create(comm, &config, &table), comm, "optimizer is 4");
-  config = small_table();
-  config.routing = -1;
-  REFUSED(weir_embedding_create(comm, &config, &table), comm, "routing is -1");
   config = small_table();
   config.memory = 7;
   REFUSED(weir_embedding_create(comm, &config, &table), comm, "memory is 7");
@@ -55,9 +46,9 @@ static void check_config(weir_comm* comm) {
   config.struct_size = first_config_size; /* a caller with the first header's config: what lies beyond is not read */
   EXPECT(weir_embedding_create(comm, &config, &table) == WEIR_OK && weir_embedding_destroy(table) == WEIR_OK);
   config = small_table();
-  config.seed = rank == size - 1 && size > 1 ? 2 : 1;
-  EXPECT(weir_embedding_create(comm, &config, &table) == (size > 1 ? WEIR_ERR_MISMATCH : WEIR_OK));
-  if (size > 1) EXPECT_TEXT(weir_last_error(comm), "ranks disagree about seed");
+  config.seed = last && ranks > 1 ? 2 : 1;
+  EXPECT(weir_embedding_create(comm, &config, &table) == (ranks > 1 ? WEIR_ERR_MISMATCH : WEIR_OK));
+  if (ranks > 1) EXPECT_TEXT(weir_last_error(comm), "ranks disagree about seed");
   OK(weir_embedding_destroy(table));
   REFUSED(weir_embedding_create(NULL, &config, &table), NULL, "the communicator is NULL");
 }
@@ -87,7 +78,7 @@ static void check_training(weir_comm* comm) {
   EXPECT(weir_embedding_prefetch_test(table, &done) == WEIR_OK && done == 1);
   OK(weir_embedding_lookup_int64(table, ids, batch, vectors));
   for (done = 0; !done;) OK(weir_embedding_lookup_wait_for(table, 1, &done));
-  for (i = 0; i < width; ++i) EXPECT(vectors[i] == 11.0f - (float)size && vectors[width + i] == (float)rank - 1);
+  for (i = 0; i < width; ++i) EXPECT(vectors[i] == 11.0f - (float)ranks && vectors[width + i] == (float)rank - 1);
   for (done = 0; !done;) OK(weir_embedding_update_test(table, &done));
   EXPECT(weir_embedding_update_wait_for(table, 0, &done) == WEIR_OK && done == 1);
   WRONG(weir_embedding_update_wait_for(table, 0, NULL));
@@ -106,19 +97,19 @@ static void check_training(weir_comm* comm) {
   OK(weir_embedding_lookup_wait(table));
   OK(weir_embedding_update(table, rank == 0 ? NULL : gradients, rank == 0 ? 0 : batch));
   OK(weir_embedding_update_wait(table));
-  expect_row(table, 11, 11.0f - (float)size - 2 * (float)(size - 1));
+  expect_row(table, 11, 11.0f - (float)ranks - 2 * (float)(ranks - 1));
   OK(weir_embedding_restore_state(table, state, bytes));
   WRONG(weir_embedding_restore_state(table, state, bytes - 1));
-  expect_row(table, 11, 11.0f - (float)size);
+  expect_row(table, 11, 11.0f - (float)ranks);
   free(state);
   OK(weir_embedding_destroy(table));
 }
 
 /* The call whose update is wrong fails at once; on other ranks the wait fails. */
-static weir_status update_ends_with(weir_embedding* table, const float* gradients, int64_t count, int wrong) {
+static weir_status update_ends(weir_embedding* table, const float* gradients, int64_t count) {
   const weir_status status = weir_embedding_update(table, gradients, count);
-  EXPECT((status != WEIR_OK) == (wrong != 0));
-  return wrong ? status : weir_embedding_update_wait(table);
+  EXPECT((status != WEIR_OK) == last);
+  return last ? status : weir_embedding_update_wait(table);
 }
 
 #define LOOKUP_REFUSED(ids, count, vectors, text)              \
@@ -132,30 +123,29 @@ static void check_bad_calls(weir_comm* comm) {
   weir_embedding_statistics statistics = {.struct_size = sizeof(statistics)};
   const int64_t good[batch] = {0, 1, 2, 3}, bad[batch] = {0, 1, rows, 3};
   const int32_t narrow[batch] = {-7, 1, 2, 3};
-  const int wrong = rank == size - 1;
   float vectors[batch * width], gradients[batch * width] = {0};
   int done = 0;
   OK(weir_embedding_create(comm, &config, &table));
-  LOOKUP_REFUSED(wrong ? bad : good, batch, vectors, "looks up id 12 at position 2: ids go from 0 to 11");
-  OK(weir_embedding_prefetch_int32(table, narrow, wrong ? 1 : 0));
+  LOOKUP_REFUSED(last ? bad : good, batch, vectors, "looks up id 12 at position 2: ids go from 0 to 11");
+  OK(weir_embedding_prefetch_int32(table, narrow, last ? 1 : 0));
   REFUSED(weir_embedding_prefetch_wait(table), comm, "prefetches id -7 at position 0");
-  LOOKUP_REFUSED(good, wrong ? -3 : batch, vectors, "looks up -3 ids at once: largest_batch is 4");
-  LOOKUP_REFUSED(good, wrong ? INT64_MAX : batch, vectors, "ids at once");
-  LOOKUP_REFUSED(wrong ? NULL : good, batch, vectors, "looks up with a null pointer");
-  LOOKUP_REFUSED(good, batch, wrong ? NULL : vectors, "null pointer");
+  LOOKUP_REFUSED(good, last ? -3 : batch, vectors, "looks up -3 ids at once: largest_batch is 4");
+  LOOKUP_REFUSED(good, last ? INT64_MAX : batch, vectors, "ids at once");
+  LOOKUP_REFUSED(last ? NULL : good, batch, vectors, "looks up with a null pointer");
+  LOOKUP_REFUSED(good, batch, last ? NULL : vectors, "null pointer");
   REFUSED(weir_embedding_update(table, gradients, batch), comm, "updates without a finished lookup"); /* no rank has looked up */
   OK(weir_embedding_lookup_int64(table, good, batch, vectors));
   OK(weir_embedding_lookup_wait(table));
-  REFUSED(update_ends_with(table, gradients, wrong ? batch - 1 : batch, wrong), comm,
+  REFUSED(update_ends(table, gradients, last ? batch - 1 : batch), comm,
           "they must be as many as the ids of its last lookup");
-  REFUSED(update_ends_with(table, wrong ? NULL : gradients, batch, wrong), comm, "gave gradients at a null pointer");
+  REFUSED(update_ends(table, last ? NULL : gradients, batch), comm, "gave gradients at a null pointer");
   OK(weir_embedding_update(table, gradients, batch));
   OK(weir_embedding_update_wait(table));
-  REFUSED(weir_embedding_export_rows(table, 10, wrong ? 3 : 2, vectors), comm,
+  REFUSED(weir_embedding_export_rows(table, 10, last ? 3 : 2, vectors), comm,
           "exports 3 rows from row 10 on: the table has 12 rows");
-  WRONG(weir_embedding_export_rows(table, 10, wrong ? -1 : 2, vectors));
-  WRONG(weir_embedding_export_rows(table, 10, 2, wrong ? NULL : vectors));
-  REFUSED(weir_embedding_import_rows(table, 10, 2, wrong ? NULL : vectors), comm, "null pointer");
+  WRONG(weir_embedding_export_rows(table, 10, last ? -1 : 2, vectors));
+  WRONG(weir_embedding_export_rows(table, 10, 2, last ? NULL : vectors));
+  REFUSED(weir_embedding_import_rows(table, 10, 2, last ? NULL : vectors), comm, "null pointer");
 
   /* streams are for tables in CUDA memory; the default stream, NULL, counts as no stream */
   OK(weir_embedding_prefetch_int64_on_stream(table, good, batch, rank == 0 ? comm : NULL));
@@ -197,19 +187,18 @@ static void check_counts_that_wrap(weir_comm* comm) {
   weir_embedding* table = NULL;
   const int64_t good[batch] = {0, 1, 2, 3};
   const int64_t turns[3] = {INT64_C(1) << 62, -(INT64_C(1) << 62), INT64_MIN};
-  const int wrong = rank == size - 1;
   float vectors[batch * 4], gradients[batch * 4] = {0};
   int i;
   config.width = 4;
   OK(weir_embedding_create(comm, &config, &table));
   for (i = 0; i < 3; ++i) {
-    const int64_t more = wrong ? turns[i] : 0;
+    const int64_t more = last ? turns[i] : 0;
     LOOKUP_REFUSED(good, batch + more, vectors, "ids at once: largest_batch is 4");
     OK(weir_embedding_prefetch_int64(table, good, batch + more));
     WRONG(weir_embedding_prefetch_wait(table));
     OK(weir_embedding_lookup_int64(table, good, batch, vectors));
     OK(weir_embedding_lookup_wait(table));
-    REFUSED(update_ends_with(table, gradients, batch + more, wrong), comm, "gave gradients of at least");
+    REFUSED(update_ends(table, gradients, batch + more), comm, "gave gradients of at least");
     OK(weir_embedding_update(table, gradients, batch));
     OK(weir_embedding_update_wait(table));
     WRONG(weir_embedding_export_rows(table, 0, batch + more, vectors));
@@ -219,18 +208,11 @@ static void check_counts_that_wrap(weir_comm* comm) {
 }
 
 int main(int argc, char** argv) {
-  weir_comm* comm = NULL;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  OK(weir_comm_create_mpi(MPI_COMM_WORLD, &comm));
+  weir_comm* const comm = start(&argc, &argv);
   EXPECT(weir_exchange_name(-1) == NULL && weir_exchange_name(1000) == NULL);
   check_config(comm);
   check_training(comm);
   check_bad_calls(comm);
   check_counts_that_wrap(comm);
-  OK(weir_comm_destroy(comm));
-  if (rank == 0) printf("test_embedding passed on %d ranks\n", size);
-  MPI_Finalize();
-  return 0;
+  return end(comm);
 }

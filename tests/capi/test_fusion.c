@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <weir/fusion.h>
-#include <weir/mpi.h>
 
 #include "expect.h"
 
@@ -48,7 +47,7 @@ static void hand_in(weir_fused* fused, float* gradients) {
     OK((i == 3 && rank % 2 == 1 ? weir_fused_skip : weir_fused_ready)(fused, i, gradients + begins[i], counts[i]));
 }
 
-static void check_calls(weir_comm* comm, int ranks) {
+static void check_calls(weir_comm* comm) {
   weir_fused* fused = make(comm, WEIR_FUSION_AHEAD_INTER);
   weir_fusion_statistics statistics = {.struct_size = sizeof(statistics)};
   weir_fusion_config in_force = {.struct_size = sizeof(in_force)};
@@ -115,7 +114,7 @@ static void check_newer_structs(weir_comm* comm) {
 }
 
 /* What one rank gives wrongly is refused on all ranks, and all can go on. */
-static void check_refused_making(weir_comm* comm, int last) {
+static void check_refused_making(weir_comm* comm) {
   weir_fusion_config config = WEIR_FUSION_CONFIG_INIT;
   weir_fused_tensor described[tensors];
   weir_fused* fused = NULL;
@@ -135,7 +134,7 @@ static void check_refused_making(weir_comm* comm, int last) {
 }
 
 /* What one rank hands in wrongly ends the iteration on all ranks; the next iteration is as any other. */
-static void check_wrong_calls(weir_comm* comm, int last) {
+static void check_wrong_calls(weir_comm* comm) {
   weir_fused* fused = make(comm, WEIR_FUSION_NONE);
   float gradients[all];
   int i;
@@ -175,18 +174,11 @@ static void check_saved_state(weir_comm* comm) {
 }
 
 int main(int argc, char** argv) {
-  weir_comm* comm = NULL;
-  int ranks;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  OK(weir_comm_create_mpi(MPI_COMM_WORLD, &comm));
-  check_calls(comm, ranks);
+  weir_comm* const comm = start(&argc, &argv);
+  check_calls(comm);
   check_newer_structs(comm);
-  check_refused_making(comm, rank == ranks - 1);
-  check_wrong_calls(comm, rank == ranks - 1);
+  check_refused_making(comm);
+  check_wrong_calls(comm);
   check_saved_state(comm);
-  OK(weir_comm_destroy(comm));
-  MPI_Finalize();
-  return 0;
+  return end(comm);
 }

@@ -1,14 +1,11 @@
 /* Divided work, LARS and LAMB from C: each call, what bodies return, narrow weights, states, and what one rank gives wrongly. */
 #include <math.h>
 #include <stdlib.h>
-#include <weir/mpi.h>
 #include <weir/optim.h>
 
 #include "expect.h"
 
 enum { parts = 9, layers = 4, wide = 2000, narrow = 300, bias = 5, all = wide + narrow + bias };
-
-static int ranks;
 
 /* --- operators --- */
 
@@ -124,7 +121,7 @@ static void check_failing_bodies(weir_comm* comm) {
 }
 
 /* What one rank gives wrongly is refused on all ranks, and all can go on. */
-static void check_refused_runs(weir_comm* comm, int last) {
+static void check_refused_runs(weir_comm* comm) {
   const weir_operator_config config = WEIR_OPERATOR_CONFIG_INIT;
   weir_operator_part described[2] = {WEIR_OPERATOR_PART_INIT, WEIR_OPERATOR_PART_INIT};
   weir_operator* work = NULL;
@@ -263,7 +260,7 @@ static void check_narrow_weights(weir_comm* comm) {
   EXPECT(weir_optimizer_destroy(whole) == WEIR_OK && weir_optimizer_destroy(halved) == WEIR_OK);
 }
 
-static void check_refused_steps(weir_comm* comm, int last) {
+static void check_refused_steps(weir_comm* comm) {
   const weir_optimizer_config config = WEIR_OPTIMIZER_CONFIG_INIT;
   weir_optimized_layer described[2] = {WEIR_OPTIMIZED_LAYER_INIT, WEIR_OPTIMIZED_LAYER_INIT};
   weir_layer_optimizer* optimizer = NULL;
@@ -309,18 +306,12 @@ static void check_refused_steps(weir_comm* comm, int last) {
 }
 
 int main(int argc, char** argv) {
-  weir_comm* comm = NULL;
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  OK(weir_comm_create_mpi(MPI_COMM_WORLD, &comm));
+  weir_comm* const comm = start(&argc, &argv);
   check_operator(comm);
   check_failing_bodies(comm);
-  check_refused_runs(comm, rank == ranks - 1);
+  check_refused_runs(comm);
   check_optimizer(comm);
   check_narrow_weights(comm);
-  check_refused_steps(comm, rank == ranks - 1);
-  OK(weir_comm_destroy(comm));
-  MPI_Finalize();
-  return 0;
+  check_refused_steps(comm);
+  return end(comm);
 }
