@@ -156,8 +156,8 @@ contains
     call expect_refused(ierr, comm, 'part 0: seconds is -1')
     found = work%bytes(ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'an operator that was not made')
-    call make(comm, .false., work)
     context%failing = 1
+    call make(comm, .false., work)
     call work%run(square, results, context, ierr)
     call expect_status(ierr, WEIR_ERR_INTERNAL, comm, 'a body that fails')
     call expect_text(comm%last_error(), "operator 'squares', rank 0: part 1: no square of this one")

@@ -19,8 +19,7 @@ contains
     exchanges = weir_exchanges()
     call expect(exchanges(1)%name == 'columns' .and. len(exchanges(1)%description) > 0, 'exchanges have names and descriptions')
     call check_training(comm)
-    call check_refused_arrays(comm)
-    call check_refused_calls(comm)
+    call check_refusals(comm)
   end subroutine
 
   function small_table() result(config)
@@ -108,9 +107,10 @@ contains
   end subroutine
 
   !> What the last rank gives wrongly is an error on all ranks.
-  subroutine check_refused_arrays(comm)
+  subroutine check_refusals(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_embedding_table) :: table
+    type(weir_embedding_config) :: config
     integer(int64) :: ids(batch), wide_ids(2*batch)
     real(real32), asynchronous :: vectors(width, batch), gaps(width + 1, batch), few(width, batch - 1)
     real(real32), allocatable :: gone(:, :)
@@ -122,6 +122,12 @@ contains
     few = 1
     allocate (gone(width, batch))
     deallocate (gone)
+    config = small_table()
+    if (bad) config%width = 0
+    call table%create(comm, config, ierr)
+    call expect_refused(ierr, comm, 'width is 0: it must be at least 1')
+    call table%lookup(ids, vectors, ierr)
+    call expect(ierr == WEIR_ERR_ARGUMENT .and. index(weir_last_error(), 'table') > 0, 'a table that was not made is refused')
     call table%create(comm, small_table())
     if (bad) call table%lookup(ids, gaps(:width, :))
     call expect_no_lookup('the array of vectors is not contiguous')
@@ -157,6 +163,11 @@ contains
     if (.not. bad) call table%import_rows(2_int64, vectors, ierr)
     call expect_wrong('the shape of values is (4, 4)')
     call expect(all(gaps == 1) .and. all(few == 1), 'refused arrays stay')
+    call table%lookup(ids(:0), vectors(:, :0))
+    call table%lookup_wait()
+    call table%destroy()
+    call table%update_wait(ierr)
+    call expect(ierr == WEIR_ERR_ARGUMENT, 'a table that has ended is refused')
 
   contains
 
@@ -174,35 +185,6 @@ contains
       call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, text)
       if (bad) call expect_text(comm%last_error(), 'table ''words'': '//text)
     end subroutine
-  end subroutine
-
-  !> Tables that cannot be made, that were not made, or that have ended.
-  subroutine check_refused_calls(comm)
-    type(weir_communicator), intent(in) :: comm
-    type(weir_embedding_table) :: table
-    type(weir_embedding_config) :: config
-    real(real32), asynchronous :: vectors(width, batch)
-    integer(int64) :: no_ids(0)
-    logical :: done
-    integer :: ierr
-
-    config = small_table()
-    if (rank == 0) config%width = 0
-    call table%create(comm, config, ierr)
-    call expect_refused(ierr, comm, 'width is 0: it must be at least 1')
-    config = small_table()
-    config%seed = rank
-    call table%create(comm, config, ierr)
-    if (ranks > 1) call expect_status(ierr, WEIR_ERR_MISMATCH, comm, 'different seeds')
-    call table%destroy()
-    vectors = 0
-    call table%lookup(no_ids, vectors(:, :0), ierr)
-    call expect(ierr == WEIR_ERR_ARGUMENT .and. index(weir_last_error(), 'table') > 0, 'a table that has ended is refused')
-    call table%lookup_test(done, ierr)
-    call expect(ierr == WEIR_ERR_ARGUMENT, 'no table has no lookup')
-    call table%create(comm, small_table())
-    call table%lookup(no_ids, vectors(:, :0))
-    call table%lookup_wait()
   end subroutine
 
 end module
