@@ -49,8 +49,7 @@ static void check_refused_making(weir_comm* comm) {
   weir_plan* plan = NULL;
   int value = 0;
   WRONG(weir_comm_create_mpi(MPI_COMM_NULL, &refused));
-  REFUSED(weir_comm_create_mpi(MPI_COMM_WORLD, last ? NULL : &refused), NULL,
-          "the address for the communicator is NULL");
+  REFUSED(weir_comm_create_mpi(MPI_COMM_WORLD, last ? NULL : &refused), NULL, "the address for the communicator is NULL");
   EXPECT(refused == NULL);
   WRONG(weir_comm_size(NULL, &value));
   config.count = n;

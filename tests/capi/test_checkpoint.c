@@ -104,29 +104,26 @@ static void train(objects of, int step, float out[results]) {
 
 /* Other objects go on from a file bit for bit. */
 static void check_objects(weir_comm* comm) {
-  const char *const blocks[] = {"encoder", "decoder"}, *const others[] = {"encoder", "softmax"};
+  const char* const blocks[] = {"encoder", "decoder"};
   objects first = make_objects(comm, WEIR_OPERATOR_ALL), second = make_objects(comm, WEIR_OPERATOR_REPLICATED);
-  weir_checkpoint *saving = make(comm, 1), *loading = make(comm, 0), *refused = make(comm, 0);
-  weir_schedule *same = NULL, *other = NULL;
+  weir_checkpoint *saving = make(comm, 1), *loading = make(comm, 0);
+  weir_schedule* schedule = NULL;
   float a[results], b[results];
   int64_t found = 7;
-  EXPECT(weir_schedule_create(comm, blocks, 2, &same) == WEIR_OK && weir_schedule_create(comm, others, 2, &other) == WEIR_OK);
+  OK(weir_schedule_create(comm, blocks, 2, &schedule));
   add_objects(saving, first);
   add_objects(loading, second);
-  add_objects(refused, second);
   WRONG(weir_checkpoint_add_optimizer(saving, "plan", NULL));
   WRONG(weir_checkpoint_add_sparse_adam(saving, "plan", NULL));
   WRONG(weir_checkpoint_add_fused(saving, "plan", (weir_fused*)first.plan));
-  EXPECT(weir_checkpoint_add_schedule(saving, "step", same) == WEIR_OK &&
-         weir_checkpoint_add_schedule(loading, "step", same) == WEIR_OK);
-  OK(weir_schedule_destroy(same)); /* before the checkpoint: its blocks are known */
-  OK(weir_checkpoint_add_schedule(refused, "step", other));
+  EXPECT(weir_checkpoint_add_schedule(saving, "step", schedule) == WEIR_OK &&
+         weir_checkpoint_add_schedule(loading, "step", schedule) == WEIR_OK);
+  OK(weir_schedule_destroy(schedule)); /* before the checkpoint: its blocks are known */
   EXPECT(weir_checkpoint_restore(loading, -1, &found) == WEIR_OK && found == -1);
   train(first, 0, a);
   OK(weir_checkpoint_save(saving, 4));
   train(first, 1, a);
   OK(weir_checkpoint_wait(saving));
-  FAILS(weir_checkpoint_restore(refused, -1, &found), WEIR_ERR_MISMATCH, comm, "checkpoint-4.h5");
   EXPECT(weir_checkpoint_restore(loading, -1, &found) == WEIR_OK && found == 4);
   train(second, 1, b);
   EXPECT(memcmp(a, b, sizeof(a)) == 0);
@@ -138,7 +135,6 @@ static void check_objects(weir_comm* comm) {
   destroy_objects(second);
   FAILS(weir_checkpoint_restore(loading, -1, &found), WEIR_ERR_STATE, comm, "was destroyed");
   EXPECT(weir_checkpoint_destroy(saving) == WEIR_OK && weir_checkpoint_destroy(loading) == WEIR_OK);
-  EXPECT(weir_checkpoint_destroy(refused) == WEIR_OK && weir_schedule_destroy(other) == WEIR_OK);
 }
 
 /* The caller's arrays of every type, in every distribution. */

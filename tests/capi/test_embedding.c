@@ -136,8 +136,7 @@ static void check_bad_calls(weir_comm* comm) {
   REFUSED(weir_embedding_update(table, gradients, batch), comm, "updates without a finished lookup"); /* no rank has looked up */
   OK(weir_embedding_lookup_int64(table, good, batch, vectors));
   OK(weir_embedding_lookup_wait(table));
-  REFUSED(update_ends(table, gradients, last ? batch - 1 : batch), comm,
-          "they must be as many as the ids of its last lookup");
+  REFUSED(update_ends(table, gradients, last ? batch - 1 : batch), comm, "they must be as many as the ids of its last lookup");
   REFUSED(update_ends(table, last ? NULL : gradients, batch), comm, "gave gradients at a null pointer");
   OK(weir_embedding_update(table, gradients, batch));
   OK(weir_embedding_update_wait(table));

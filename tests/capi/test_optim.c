@@ -1,4 +1,4 @@
-/* Divided work, LARS and LAMB from C: each call, what bodies return, narrow weights, states, and what one rank gives wrongly. */
+/* Divided work, LARS and LAMB from C: each call, what bodies return, states, and what one rank gives wrongly. */
 #include <math.h>
 #include <stdlib.h>
 #include <weir/optim.h>
@@ -168,7 +168,7 @@ static void check_refused_runs(weir_comm* comm) {
 
 static const int counts[layers] = {wide, narrow, bias, 0};
 
-static weir_layer_optimizer* make_optimizer(weir_comm* comm, int type) {
+static weir_layer_optimizer* make_optimizer(weir_comm* comm) {
   static const char* const names[layers] = {"fc1.weight", "fc2.weight", "fc2.bias", "none.weight"};
   weir_optimizer_config config = WEIR_OPTIMIZER_CONFIG_INIT;
   weir_optimized_layer described[layers];
@@ -184,15 +184,13 @@ static weir_layer_optimizer* make_optimizer(weir_comm* comm, int type) {
   config.rule = WEIR_OPTIMIZER_LAMB;
   config.update = WEIR_OPERATOR_ALL;
   config.weight_decay = 0.01;
-  config.type = type;
   EXPECT(weir_optimizer_create(comm, &config, described, layers, &optimizer) == WEIR_OK && optimizer != NULL);
   return optimizer;
 }
 
-/* Addresses of layers in one array, of elements of `bytes` bytes. */
-static void place(void* values, size_t bytes, void** addresses) {
+static void place(float* values, void** addresses) {
   int i, begin = 0;
-  for (i = 0; i < layers; begin += counts[i++]) addresses[i] = counts[i] > 0 ? (char*)values + bytes * (size_t)begin : NULL;
+  for (i = 0; i < layers; begin += counts[i++]) addresses[i] = counts[i] > 0 ? values + begin : NULL;
 }
 
 static void fill(float* values, int step) {
@@ -200,16 +198,16 @@ static void fill(float* values, int step) {
   for (i = 0; i < all; ++i) values[i] = (float)((i * 7919 + step * 104729) % 1009 - 504) / 512.0f;
 }
 
-static weir_status step(weir_layer_optimizer* optimizer, void* weights, void* gradients, size_t bytes, double learning_rate) {
+static weir_status step(weir_layer_optimizer* optimizer, float* weights, float* gradients, double learning_rate) {
   void *w[layers], *g[layers];
-  place(weights, bytes, w);
-  place(gradients, bytes, g);
+  place(weights, w);
+  place(gradients, g);
   return weir_optimizer_step(optimizer, w, (const void* const*)g, layers, learning_rate);
 }
 
 /* Queries, and another optimizer that goes on from a saved state. */
 static void check_optimizer(weir_comm* comm) {
-  weir_layer_optimizer *const first = make_optimizer(comm, WEIR_FLOAT32), *const second = make_optimizer(comm, WEIR_FLOAT32);
+  weir_layer_optimizer *const first = make_optimizer(comm), *const second = make_optimizer(comm);
   weir_optimizer_statistics statistics = {.struct_size = sizeof(statistics)};
   weir_optimizer_config in_force = {.struct_size = sizeof(in_force)};
   float a[all], b[all], gradients[all];
@@ -218,7 +216,7 @@ static void check_optimizer(weir_comm* comm) {
   char* state;
   fill(a, 100);
   fill(gradients, 0);
-  OK(step(first, a, gradients, sizeof(float), 0.1));
+  OK(step(first, a, gradients, 0.1));
   EXPECT(weir_optimizer_rates(first, rates, layers) == WEIR_OK && rates[0] > 0 && rates[0] != 1 && rates[2] == 1);
   EXPECT(weir_optimizer_get_statistics(first, &statistics) == WEIR_OK && statistics.steps == 1);
   EXPECT(weir_optimizer_get_config(first, &in_force) == WEIR_OK && in_force.weight_decay == 0.01 &&
@@ -231,33 +229,14 @@ static void check_optimizer(weir_comm* comm) {
   WRONG(weir_optimizer_restore_state(second, state, bytes - 8));
   OK(weir_optimizer_restore_state(second, state, bytes));
   memcpy(b, a, sizeof(a));
-  EXPECT(step(first, a, gradients, sizeof(float), 0.1) == WEIR_OK && step(second, b, gradients, sizeof(float), 0.1) == WEIR_OK);
+  EXPECT(step(first, a, gradients, 0.1) == WEIR_OK && step(second, b, gradients, 0.1) == WEIR_OK);
   EXPECT(memcmp(a, b, sizeof(a)) == 0);
   OK(weir_optimizer_reset(second));
-  EXPECT(step(first, a, gradients, sizeof(float), 0.1) == WEIR_OK && step(second, b, gradients, sizeof(float), 0.1) == WEIR_OK);
+  EXPECT(step(first, a, gradients, 0.1) == WEIR_OK && step(second, b, gradients, 0.1) == WEIR_OK);
   EXPECT(memcmp(a, b, sizeof(a)) != 0);
   free(state);
   EXPECT(weir_optimizer_destroy(first) == WEIR_OK && weir_optimizer_destroy(second) == WEIR_OK &&
          weir_optimizer_destroy(NULL) == WEIR_OK);
-}
-
-/* Weights of bfloat16, the upper half of a float32, step as float32 does. */
-static void check_narrow_weights(weir_comm* comm) {
-  weir_layer_optimizer *const whole = make_optimizer(comm, WEIR_FLOAT32), *const halved = make_optimizer(comm, WEIR_BFLOAT16);
-  float weights[all], gradients[all];
-  uint32_t bits[all];
-  uint16_t weights16[all], gradients16[all];
-  int i;
-  for (i = 0; i < all; ++i) weights[i] = 1.0f + (float)(i % 64) / 64.0f, gradients[i] = (float)(i * 3 % 128 - 64);
-  memcpy(bits, weights, sizeof(bits));
-  for (i = 0; i < all; ++i) weights16[i] = (uint16_t)(bits[i] >> 16);
-  memcpy(bits, gradients, sizeof(bits));
-  for (i = 0; i < all; ++i) gradients16[i] = (uint16_t)(bits[i] >> 16);
-  EXPECT(step(whole, weights, gradients, 4, 0.1) == WEIR_OK && step(halved, weights16, gradients16, 2, 0.1) == WEIR_OK);
-  for (i = 0; i < all; ++i) bits[i] = (uint32_t)weights16[i] << 16;
-  memcpy(gradients, bits, sizeof(bits));
-  for (i = 0; i < all; ++i) EXPECT(fabs((double)gradients[i] - weights[i]) <= fabs(weights[i]) / 256);
-  EXPECT(weir_optimizer_destroy(whole) == WEIR_OK && weir_optimizer_destroy(halved) == WEIR_OK);
 }
 
 static void check_refused_steps(weir_comm* comm) {
@@ -276,27 +255,26 @@ static void check_refused_steps(weir_comm* comm) {
   if (last) EXPECT_TEXT(weir_last_error(comm), "the layers are NULL");
   WRONG(weir_optimizer_create(comm, &config, described, 2, last ? NULL : &optimizer));
   EXPECT(optimizer == NULL);
-  optimizer = make_optimizer(comm, WEIR_FLOAT32);
+  optimizer = make_optimizer(comm);
   fill(weights, 0);
   fill(gradients, 1);
-  place(weights, sizeof(float), w);
-  place(gradients, sizeof(float), g);
+  place(weights, w);
+  place(gradients, g);
   REFUSED(weir_optimizer_step(optimizer, last ? NULL : w, given, layers, 0.1), comm,
           "there are weights of 0 layers and gradients of 4: it has 4");
   REFUSED(weir_optimizer_step(optimizer, w, given, last ? layers - 1 : layers, 0.1), comm, "there are weights of 3 layers");
   WRONG(weir_optimizer_step(optimizer, w, given, last ? -1 : layers, 0.1));
   if (last) w[1] = NULL;
   REFUSED(weir_optimizer_step(optimizer, w, given, layers, 0.1), comm, "layer 'fc2.weight': its weights or its gradient are null");
-  place(weights, sizeof(float), w);
+  place(weights, w);
   REFUSED(weir_optimizer_step_on_stream(optimizer, w, given, layers, 0.1, last ? w : NULL), comm, "stream");
   OK(weir_optimizer_step_on_stream(optimizer, w, given, layers, 0.1, NULL));
   REFUSED(
       last ? weir_optimizer_refuse(optimizer, "the weights are read-only") : weir_optimizer_step(optimizer, w, given, layers, 0.1),
       comm, ": the weights are read-only");
-  WRONG(step(optimizer, weights, gradients, sizeof(float), last ? NAN : 0.1));
+  WRONG(step(optimizer, weights, gradients, last ? NAN : 0.1));
   gradients[wide + 1] = INFINITY;
-  FAILS(step(optimizer, weights, gradients, sizeof(float), 0.1), WEIR_ERR_NON_FINITE, comm,
-        "the norm of its gradient is not finite");
+  FAILS(step(optimizer, weights, gradients, 0.1), WEIR_ERR_NON_FINITE, comm, "the norm of its gradient is not finite");
   REFUSED(weir_optimizer_rates(optimizer, rates, layers + 1), comm, "there is room for 5 rates: the optimizer has 4");
   EXPECT(weir_optimizer_rates(optimizer, NULL, layers) == WEIR_ERR_ARGUMENT &&
          weir_optimizer_get_statistics(optimizer, NULL) == WEIR_ERR_ARGUMENT);
@@ -311,7 +289,6 @@ int main(int argc, char** argv) {
   check_failing_bodies(comm);
   check_refused_runs(comm);
   check_optimizer(comm);
-  check_narrow_weights(comm);
   check_refused_steps(comm);
   return end(comm);
 }
