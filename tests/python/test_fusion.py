@@ -145,8 +145,6 @@ def test_lifetimes(comm):
 BAD = {  # what the last rank hands in, what it hears, and what the others hear
     "a list": (lambda: [0.0] * 800, "the gradient of 'decoder.weight' is of type list: give a NumPy array", "gave a null gradient"),
     "another type": (lambda: np.zeros(800), "has type float64; the fused allreduce takes float32", "gave a null gradient"),
-    "gaps": (lambda: np.zeros(1600, np.float32)[::2], "not contiguous: .* numpy.ascontiguousarray", "gave a null gradient"),
-    "read-only": (lambda: np.frombuffer(bytes(3200), np.float32), "read-only", "gave a null gradient"),
     "too short": (lambda: np.zeros(799, np.float32), "gave a gradient of 799 elements", "gave a gradient of 799 elements"),
 }
 

@@ -177,7 +177,6 @@ BAD_RUNS = {
     "a list": (lambda: (squares, [0.0] * 7), "the array for results is of type list: give a NumPy array"),
     "too short": (lambda: (squares, np.zeros(6)), "the array for results has 48 bytes: results take 56"),
     "gaps": (lambda: (squares, np.zeros(14)[::2]), "the array for results is not contiguous"),
-    "read-only": (lambda: (squares, np.frombuffer(bytes(56))), "read-only"),
     "objects": (lambda: (squares, np.zeros(7, object)), "has type object: give numbers"),
 }
 
@@ -255,7 +254,6 @@ BAD_STEPS = {
     "float64": (lambda w, g: (w, change(g, 0, np.zeros(300)), 0.1), "the gradient has type float64; the optimizer takes float32"),
     "no gradient": (lambda w, g: (w, change(g, 2, None), 0.1), "'fc.weight' has no gradient: every layer"),
     "gaps": (lambda w, g: (change(w, 0, np.zeros(600, np.float32)[::2]), g, 0.1), "the array of weights is not contiguous"),
-    "read-only": (lambda w, g: (change(w, 1, np.frombuffer(bytes(80), np.float32)), g, 0.1), "the array of weights is read-only"),
     "too short": (lambda w, g: (change(w, 1, w[1][1:]), g, 0.1), "the array of weights has 19 elements: the layer has 20"),
     "a stream": (lambda w, g: (w, g, 0.1, "x"), "stream is 'x': it must be a whole number"),
 }
