@@ -175,6 +175,7 @@ static void check_arrays(weir_comm* comm) {
   OK(weir_checkpoint_destroy(checkpoint));
 }
 
+/* Numbers and texts come back, by name and type. */
 static void check_values(weir_comm* comm) {
   weir_checkpoint *checkpoint = make(comm, 1), *later = make(comm, 0);
   const char* text = NULL;
@@ -197,6 +198,7 @@ static void check_values(weir_comm* comm) {
   EXPECT(weir_checkpoint_destroy(checkpoint) == WEIR_OK && weir_checkpoint_destroy(later) == WEIR_OK);
 }
 
+/* Files are listed, kept, awaited and restored by their steps. */
 static void check_files(weir_comm* comm) {
   weir_checkpoint_config in_force = {.struct_size = sizeof(in_force)};
   weir_checkpoint* checkpoint = make(comm, 1);
@@ -231,6 +233,7 @@ static void check_files(weir_comm* comm) {
   OK(weir_checkpoint_destroy(checkpoint));
 }
 
+/* Configurations, objects, names, arrays and signals that make no sense are refused; one rank's signal stops all. */
 static void check_refusals(weir_comm* comm) {
   struct {
     weir_checkpoint_config known;

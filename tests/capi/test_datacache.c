@@ -46,6 +46,7 @@ static weir_source* idx(void) {
   return source;
 }
 
+/* Sources of files give their samples, and refuse other numbers, NULL and files of another kind. */
 static void check_sources(void) {
   weir_source *source = idx(), *other = NULL;
   unsigned char value[64];
@@ -179,6 +180,7 @@ static weir_cache* make_cache(weir_comm* comm, weir_source* source, int on_error
   return cache;
 }
 
+/* Batches are started, tested, awaited and read; queries; a cache outlives the handle of its source. */
 static void check_cache(weir_comm* comm) {
   weir_source* source = idx();
   weir_cache* cache = make_cache(comm, source, WEIR_SAMPLES_ERROR);

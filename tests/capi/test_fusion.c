@@ -47,6 +47,7 @@ static void hand_in(weir_fused* fused, float* gradients) {
     OK((i == 3 && rank % 2 == 1 ? weir_fused_skip : weir_fused_ready)(fused, i, gradients + begins[i], counts[i]));
 }
 
+/* Every call of an iteration, and every query. */
 static void check_calls(weir_comm* comm) {
   weir_fused* fused = make(comm, WEIR_FUSION_AHEAD_INTER);
   weir_fusion_statistics statistics = {.struct_size = sizeof(statistics)};

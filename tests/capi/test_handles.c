@@ -114,6 +114,7 @@ static void check_saved_state(weir_comm* comm) {
   EXPECT(weir_plan_destroy(first) == WEIR_OK && weir_plan_destroy(second) == WEIR_OK);
 }
 
+/* Blocks have priorities, and are tested and awaited. */
 static void check_schedule(weir_comm* comm) {
   const char* const blocks[] = {"encoder", "decoder"};
   const char* const twice[] = {"encoder", "encoder"};
@@ -256,7 +257,7 @@ static void give_way(void* context, int32_t level, const char* text) {
   OK(weir_set_log_function(count_message, context));
 }
 
-/* A second thread inside the communicator while the first one waits there. */
+/* A second thread is refused: it is inside the communicator while the first one waits there. */
 static volatile int stop;
 static weir_status seen;
 static void* intrude(void* unused) {

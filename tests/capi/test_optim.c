@@ -56,6 +56,7 @@ static weir_operator* make_operator(weir_comm* comm, int variable) {
   return work;
 }
 
+/* Every call of an operator, with results of fixed and of variable size. */
 static void check_operator(weir_comm* comm) {
   weir_operator* work = make_operator(comm, 0);
   weir_operator_statistics statistics = {.struct_size = sizeof(statistics)};
@@ -239,6 +240,7 @@ static void check_optimizer(weir_comm* comm) {
          weir_optimizer_destroy(NULL) == WEIR_OK);
 }
 
+/* What one rank gives wrongly to an optimizer is an error on all ranks. */
 static void check_refused_steps(weir_comm* comm) {
   const weir_optimizer_config config = WEIR_OPTIMIZER_CONFIG_INIT;
   weir_optimized_layer described[2] = {WEIR_OPTIMIZED_LAYER_INIT, WEIR_OPTIMIZED_LAYER_INIT};

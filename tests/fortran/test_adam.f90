@@ -56,6 +56,7 @@ contains
     call check_refused_updates()
   end subroutine
 
+  !> Updates and weights that do not fit are refused, by numbers that count from 1, and change nothing.
   subroutine check_refused_updates()
     type(weir_sparse_adam) :: adam
     real(real32) :: weights(10), values(2)

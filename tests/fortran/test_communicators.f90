@@ -45,6 +45,7 @@ contains
     call weir_finalize() ! nor does this where the program has initialised MPI
   end subroutine
 
+  !> Communicators of every origin, their queries, and what they refuse.
   subroutine check_communicators()
     type(weir_communicator) :: comm, half, world, same, no_comm
     type(MPI_Comm) :: mpi_half, mpi_null

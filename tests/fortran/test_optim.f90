@@ -249,6 +249,7 @@ contains
     addresses = [c_loc(values(1)), c_null_ptr, c_loc(values(wide + 1)), c_loc(values(wide + narrow + 1))]
   end function
 
+  !> Arrays of another kind or size, with gaps, or of too many layers are refused.
   subroutine check_refused_steps(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_layer_optimizer) :: optimizer
