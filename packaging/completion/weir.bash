@@ -36,8 +36,8 @@ _weir() {
       "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to" | \
       "cache check --dataset" | "cache check --labels" | "cache check --threads")
       words= ;;
-    "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
-      words="bfloat16 float16 native" ;;
+    "info --values")
+      words="bfloat16 float16 native (the default) (with --plan)" ;;
     "bench select --threshold")
       words="all exact exact_cold reuse mstopk sampled gaussian sidco redsync" ;;
     "bench select --memory" | "bench allreduce --memory")
@@ -55,6 +55,8 @@ _weir() {
       words="sparse in_place both" ;;
     "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
+    "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
+      words="bfloat16 float16 native" ;;
     "bench compress --compressor")
       words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
         random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;

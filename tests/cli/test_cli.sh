@@ -107,7 +107,7 @@ done
 for key in kernels count_error_mean count_error_max overlap allocations_per_iteration; do
   grep -q "\"$key\"" "$work/select.json" || fail "no $key in select.json"
 done
-expect "$("$weir" bench select --help)" "count error: .count - k. / k"
+expect "$("$weir" bench select --help)" "error: .count - k. / k"
 "$weir" bench allreduce --count 10000 --iterations 2 --algorithm all --json "$work/allreduce.json" >/dev/null
 beside=$("$weir" bench allreduce --count 10000 --iterations 2 --algorithm oktopk,dense_ring,auto --algorithm-parameters schedule=direct --side-by-side)
 for name in oktopk dense_ring auto; do grep -q " $name " <<<"$beside" || fail "no row of $name side by side"; done

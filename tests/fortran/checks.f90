@@ -5,18 +5,20 @@ module checks
   use weir
   implicit none
   private
-  public :: set_up, expect, expect_text, expect_status, total, rank, ranks
+  public :: set_up, expect, expect_text, expect_status, expect_refused, total, rank, ranks, bad
 
   integer, protected :: rank = 0, ranks = 1
+  logical, protected :: bad = .false. !< this is the last rank, which gives something wrong
 
 contains
 
   subroutine set_up()
     call MPI_Comm_rank(MPI_COMM_WORLD, rank)
     call MPI_Comm_size(MPI_COMM_WORLD, ranks)
+    bad = rank == ranks - 1
   end subroutine
 
-  !> Ends all ranks where something is not as it must be.
+  !> Ends all ranks unless the condition holds.
   subroutine expect(condition, what)
     logical, intent(in) :: condition
     character(len=*), intent(in) :: what
@@ -32,7 +34,7 @@ contains
     call expect(index(text, part) > 0, "'"//text//"' contains '"//part//"'")
   end subroutine
 
-  !> That a call has ended with this status.
+  !> Expects that a call has ended with this status.
   subroutine expect_status(ierr, status, comm, what)
     integer, intent(in) :: ierr, status
     type(weir_communicator), intent(in) :: comm
@@ -43,7 +45,17 @@ contains
                 comm%last_error())
   end subroutine
 
-  !> Collective. The sum over all ranks.
+  !> Expects that a call was refused with a text that contains `part`.
+  subroutine expect_refused(ierr, comm, part)
+    integer, intent(in) :: ierr
+    type(weir_communicator), intent(in) :: comm
+    character(len=*), intent(in) :: part
+
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'the call that says '''//part//'''')
+    call expect_text(comm%last_error(), part)
+  end subroutine
+
+  !> Collective. Returns the sum over all ranks.
   function total(values) result(sums)
     real(real64), intent(in) :: values(:)
     real(real64) :: sums(size(values))

@@ -31,7 +31,7 @@ program test_fortran
   call check_fusion32(comm)
   call check_fusion64(comm)
   call check_optim(comm)
-  call check_adam(comm)
+  call check_adam()
   call check_checkpoints(comm)
   call late%create(comm, weir_allreduce_config(count=size(gradient)))
   call MPI_Finalize()

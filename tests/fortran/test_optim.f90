@@ -8,7 +8,7 @@ module optim_of_layers
   private
   public :: check_optim
 
-  integer, parameter :: parts = 7, wide = 70001, narrow = 40, bias = 3, whole = wide + narrow + bias
+  integer, parameter :: parts = 7, wide = 2000, narrow = 40, bias = 3, whole = wide + narrow + bias
 
   !> What bodies are given.
   type :: settings
@@ -20,17 +20,10 @@ contains
 
   subroutine check_optim(comm)
     type(weir_communicator), intent(in) :: comm
-    integer :: division
 
-    do division = WEIR_OPERATOR_AUTOMATIC, WEIR_OPERATOR_ALL
-      call check_operator(comm, division)
-      call check_lars(comm, division)
-    end do
-    call check_variable(comm)
+    call check_operator(comm)
     call check_failing_bodies(comm)
-    call check_refused_runs(comm)
-    call check_state(comm, WEIR_OPTIMIZER_LARS)
-    call check_state(comm, WEIR_OPTIMIZER_LAMB)
+    call check_optimizer(comm)
     call check_refused_steps(comm)
   end subroutine
 
@@ -71,9 +64,8 @@ contains
     end select
   end subroutine
 
-  subroutine make(comm, division, variable, work)
+  subroutine make(comm, variable, work)
     type(weir_communicator), intent(in) :: comm
-    integer, intent(in) :: division
     logical, intent(in) :: variable
     type(weir_parallel_operator), intent(inout) :: work
     type(weir_operator_part) :: described(parts)
@@ -81,99 +73,91 @@ contains
 
     described%result_bytes = 8
     described%seconds = [(1e-3_real64 * mod(i, 3), i = 1, parts)]
-    call work%create(comm, weir_operator_config(division=division, variable=variable, name='squares'), described)
+    call work%create(comm, weir_operator_config(division=WEIR_OPERATOR_ALL, variable=variable, name='squares'), described)
   end subroutine
 
-  subroutine check_operator(comm, division)
+  !> Runs and starts with arrays of each kind, and queries.
+  subroutine check_operator(comm)
     type(weir_communicator), intent(in) :: comm
-    integer, intent(in) :: division
     type(weir_parallel_operator) :: work
     type(weir_operator_statistics) :: statistics
     type(weir_operator_config) :: config
     type(settings) :: context
     real(real64), asynchronous :: results(parts)
-    real(real32) :: halves(2 * parts)
-    integer(int8) :: bytes(8 * parts)
-    real(real64) :: calls(1)
+    real(real32), asynchronous :: halves(2 * parts)
+    integer(int8), asynchronous :: bytes(8 * parts)
+    character(len=4) :: text
     logical :: done
-    integer :: i, mine
+    integer :: i
 
-    call make(comm, division, .false., work)
+    call make(comm, .false., work)
     call expect(work%bytes() == 8 * parts, 'bytes of all results')
     call work%test(done)
     call expect(done, 'nothing is in flight')
     call work%run(square, results, context)
-    call expect(all_squares(results), 'squares')
+    call expect_squares(results)
     results = 0
     call work%start(square, results, context)
     done = .false.
     do while (.not. done)
       call work%test(done)
     end do
-    call expect(all_squares(results), 'squares')
-    results = 0
-    call work%start(square, results)
-    call work%wait()
-    call expect(all_squares(results), 'squares')
+    call expect_squares(results)
     call work%run(square, halves)
-    call expect(all_squares(transfer(halves, results)), 'squares in an array of real32')
+    call expect_squares(transfer(halves, results))
     call work%run(square, bytes)
-    call expect(all_squares(transfer(bytes, results)), 'squares in an array of int8')
-    mine = 0
+    call expect_squares(transfer(bytes, results))
+    halves = 0
+    bytes = 0
+    call work%start(square, halves)
+    call work%wait()
+    call expect_squares(transfer(halves, results))
+    call work%start(square, bytes)
+    call work%wait()
+    call expect_squares(transfer(bytes, results))
     do i = 1, parts
       call expect(work%offset(i) == 8 * (i - 1) .and. work%result_bytes(i) == 8, 'where results are')
       call expect(context%calls(i) == merge(2, 0, work%works_on(i)), 'bodies are called for parts of this rank')
-      if (work%works_on(i)) mine = mine + 1
     end do
     call work%config(config)
-    call expect(config%name == 'squares' .and. (config%division == division .or. division == WEIR_OPERATOR_AUTOMATIC), 'in force')
-    calls = total([real(mine, real64)])
-    if (config%division == WEIR_OPERATOR_ALL) call expect(nint(calls(1)) == parts, 'each part is worked on once')
-    if (config%division == WEIR_OPERATOR_REPLICATED) call expect(mine == parts, 'all parts are worked on everywhere')
     call work%statistics(statistics)
-    call expect(statistics%runs == 5, 'runs')
+    call expect(config%name == 'squares' .and. config%division == WEIR_OPERATOR_ALL .and. statistics%runs == 6, 'in force')
     call expect(work%memory_bytes() >= 0, 'bytes held')
     call expect_text(work%explanation(), '7 parts are worked on')
     call work%destroy()
-  end subroutine
 
-  pure logical function all_squares(results)
-    real(real64), intent(in) :: results(:)
-    integer :: i
-
-    all_squares = size(results) == parts
-    do i = 1, size(results)
-      if (nint(results(i)) /= i * i) all_squares = .false.
-    end do
-  end function
-
-  subroutine check_variable(comm)
-    type(weir_communicator), intent(in) :: comm
-    type(weir_parallel_operator) :: work
-    integer(int8) :: results(8, parts), flat(8 * parts)
-    character(len=4) :: context
-    integer :: i
-
-    context = 'some'
-    call make(comm, WEIR_OPERATOR_ALL, .true., work)
-    call work%run(some, flat, context)
-    results = reshape(flat, shape(results))
-    do i = 1, parts
-      call expect(work%result_bytes(i) == i - 1, 'bytes of a result')
-      call expect(count(results(:i - 1, i) == int(i, int8)) == i - 1, 'a shorter result')
+    text = 'some'
+    call make(comm, .true., work) ! results may be shorter than their places
+    call work%run(some, bytes, text)
+    do i = 2, parts
+      call expect(work%result_bytes(i) == i - 1 .and. all(bytes(8 * i - 7:9 * i - 9) == i), 'a shorter result')
     end do
   end subroutine
 
-  !> What one rank's body fails with, all ranks hear; the next run is as any other.
+  subroutine expect_squares(results)
+    real(real64), intent(in) :: results(parts)
+    integer :: i
+
+    call expect(all(nint(results) == [(i * i, i = 1, parts)]), 'squares')
+  end subroutine
+
+  !> What one rank's body fails with, all ranks hear, as they do of wrong arrays; the next run is as any other.
   subroutine check_failing_bodies(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_parallel_operator) :: work
     type(settings) :: context
-    real(real64), asynchronous :: results(parts)
+    type(weir_operator_part) :: described(2)
+    real(real64), asynchronous :: results(parts), longer(2 * parts)
+    integer(int64) :: found
     integer :: ierr
 
-    call make(comm, WEIR_OPERATOR_ALL, .false., work)
+    described%seconds = -1
+    call work%create(comm, weir_operator_config(), described, ierr)
+    call expect_refused(ierr, comm, 'part 0: seconds is -1')
+    found = work%bytes(ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'an operator that was not made')
     context%failing = 1
+    call make(comm, .false., work)
     call work%run(square, results, context, ierr)
     call expect_status(ierr, WEIR_ERR_INTERNAL, comm, 'a body that fails')
     call expect_text(comm%last_error(), "operator 'squares', rank 0: part 1: no square of this one")
@@ -185,44 +169,20 @@ contains
     call work%run(square, results, context, ierr)
     call expect_status(ierr, WEIR_ERR_INTERNAL, comm, 'a result of -3 bytes')
     call expect_text(comm%last_error(), 'its body says that its result has -3 bytes')
-    context%bytes = 8
-    call work%run(square, results, context)
-    call expect(all_squares(results), 'squares after errors')
-  end subroutine
-
-  subroutine check_refused_runs(comm)
-    type(weir_communicator), intent(in) :: comm
-    type(weir_parallel_operator) :: work
-    type(weir_operator_part) :: described(2)
-    real(real64), asynchronous :: results(parts), longer(2 * parts)
-    integer(int64) :: found
-    integer :: ierr
-
-    described%seconds = -1
-    call work%create(comm, weir_operator_config(), described, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'parts that take less than no time')
-    call expect_text(comm%last_error(), 'part 0: seconds is -1')
-    found = work%bytes(ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'an operator that was not made')
-    call make(comm, WEIR_OPERATOR_ALL, .false., work)
     call work%run(square, longer, ierr=ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'an array that is too long')
-    call expect_text(comm%last_error(), 'there are 112 bytes for results: they take 56')
+    call expect_refused(ierr, comm, 'there are 112 bytes for results: they take 56')
     call work%run(square, longer(::2), ierr=ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'an array with gaps')
-    call expect_text(comm%last_error(), "operator 'squares': the array for results is not contiguous")
+    call expect_refused(ierr, comm, "operator 'squares': the array for results is not contiguous")
     call work%start(square, longer(::2))
     call work%wait(ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a start with an array with gaps')
-    call expect_text(comm%last_error(), "operator 'squares': the array for results is not contiguous")
+    call expect_refused(ierr, comm, "operator 'squares': the array for results is not contiguous")
     found = work%offset(parts + 1, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a part that there is not')
-    call expect_text(comm%last_error(), 'there is no part 8: they are numbered 1 to 7')
+    call expect_refused(ierr, comm, 'there is no part 8: they are numbered 1 to 7')
     found = work%result_bytes(0, ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a part that there is not')
     call expect(.not. work%works_on(0, ierr) .and. ierr == WEIR_ERR_ARGUMENT, 'no rank works on part 0')
     call work%run(square, results)
-    call expect(all_squares(results), 'squares after errors')
+    call expect_squares(results)
   end subroutine
 
   function layers() result(described)
@@ -241,144 +201,86 @@ contains
     values = [(real(mod(i * 7919 + step * 104729, 1009) - 504, real32) / 504, i = 1, whole)]
   end function
 
-  !> LARS as in the table of docs/optimizers.md, in double precision.
-  subroutine lars(first, last, excluded, gradients, weights, momentum, rate)
-    integer, intent(in) :: first, last
-    logical, intent(in) :: excluded
-    real(real32), intent(in) :: gradients(:)
-    real(real64), intent(inout) :: weights(:), momentum(:)
-    real(real64), intent(in) :: rate
-    real(real64) :: decay, w, g, expected
-
-    decay = merge(0.0_real64, 0.01_real64, excluded)
-    w = norm2(weights(first:last))
-    g = norm2(real(gradients(first:last), real64))
-    expected = 1
-    if (.not. excluded) expected = 1e-3_real64 * w / (g + 0.01_real64 * w)
-    call expect(abs(rate - expected) < 1e-5_real64 * expected, 'the rate of a layer')
-    momentum(first:last) = 0.9_real64 * momentum(first:last) + &
-                           0.1_real64 * expected * (gradients(first:last) + decay * weights(first:last))
-    weights(first:last) = weights(first:last) - momentum(first:last)
-  end subroutine
-
-  subroutine check_lars(comm, update)
+  !> Queries; another optimizer goes on from a state, with arrays by their addresses.
+  subroutine check_optimizer(comm)
     type(weir_communicator), intent(in) :: comm
-    integer, intent(in) :: update
-    type(weir_layer_optimizer) :: optimizer
+    type(weir_layer_optimizer) :: first, second
     type(weir_optimizer_statistics) :: statistics
     type(weir_optimizer_config) :: config
-    real(real32), allocatable :: weights(:), gradients(:)
-    real(real64), allocatable :: expected(:), momentum(:), rates(:)
-    integer :: t
-
-    call optimizer%create(comm, weir_optimizer_config(weight_decay=0.01_real64, update=update, name='lars'), layers())
-    weights = sample(100)
-    expected = weights
-    momentum = 0 * expected
-    do t = 1, 4
-      gradients = sample(t)
-      call optimizer%step(weights, gradients, 0.1_real64)
-      call optimizer%rates(rates)
-      call expect(size(rates) == 4 .and. abs(rates(2) - 1) < 1e-12_real64, 'rates')
-      call lars(1, wide, .false., gradients, expected, momentum, rates(1))
-      call lars(wide + 1, wide + narrow, .false., gradients, expected, momentum, rates(3))
-      call lars(wide + narrow + 1, whole, .true., gradients, expected, momentum, rates(4))
-      call expect(maxval(abs(weights - expected)) < 1e-5_real64, 'weights')
-    end do
-    call optimizer%statistics(statistics)
-    call expect(statistics%steps == 4, 'steps')
-    call optimizer%config(config)
-    call expect(config%name == 'lars' .and. config%update /= WEIR_OPERATOR_AUTOMATIC, 'what is in force')
-    call expect(optimizer%memory_bytes() > 0, 'bytes held')
-    call expect_text(optimizer%explanation(), 'norms: ')
-    call optimizer%destroy()
-  end subroutine
-
-  !> One goes on, bit for bit, from what another one has saved; and arrays by their addresses are as one of all.
-  subroutine check_state(comm, rule)
-    type(weir_communicator), intent(in) :: comm
-    integer, intent(in) :: rule
-    type(weir_layer_optimizer) :: first, second, other
-    type(weir_optimizer_config) :: config
     integer(int8), allocatable, target :: state(:)
-    real(real32), allocatable, target :: a(:), b(:), gradients(:)
-    type(c_ptr) :: weights_at(4), gradients_at(4)
-    integer :: t, ierr
+    real(real32), target :: a(whole), b(whole), gradients(whole)
+    real(real64), allocatable :: rates(:)
+    integer :: ierr
 
-    config%rule = rule
     config%update = WEIR_OPERATOR_ALL
+    config%weight_decay = 0.01_real64
+    config%name = 'lars'
     call first%create(comm, config, layers())
     call second%create(comm, config, layers())
-    config%rule = WEIR_OPTIMIZER_LARS + WEIR_OPTIMIZER_LAMB - rule
-    call other%create(comm, config, layers())
     a = sample(100)
-    do t = 1, 3
-      gradients = sample(t)
-      call first%step(a, gradients, 0.1_real64)
-    end do
-    b = a
+    gradients = sample(0)
+    call first%step(a, gradients, 0.1_real64)
+    call first%rates(rates)
+    call expect(size(rates) == 4 .and. rates(1) < 1 .and. rates(4) == 1 .and. any(a /= sample(100)), 'a step')
+    call first%statistics(statistics)
+    call first%config(config)
+    call expect(statistics%steps == 1 .and. config%name == 'lars' .and. config%weight_decay == 0.01_real64, 'in force')
+    call expect(first%memory_bytes() > 0, 'bytes held')
+    call expect_text(first%explanation(), 'norms: ')
     call first%save_state(state)
-    call other%restore_state(state, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'the state of another rule')
     call second%restore_state(state(::2), ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a state with gaps')
     call second%restore_state(state)
-    do t = 4, 6
-      gradients = sample(t)
-      call first%step(a, gradients, 0.1_real64)
-      weights_at = [c_loc(b(1)), c_null_ptr, c_loc(b(wide + 1)), c_loc(b(wide + narrow + 1))]
-      gradients_at = [c_loc(gradients(1)), c_null_ptr, c_loc(gradients(wide + 1)), c_loc(gradients(wide + narrow + 1))]
-      call second%step(weights_at, gradients_at, 0.1_real64)
-      call expect(maxval(abs(a - b)) <= 0, 'weights that go on')
-    end do
+    b = a
+    call first%step(a, gradients, 0.1_real64)
+    call second%step(places(b), places(gradients), 0.1_real64)
+    call expect(all(a == b), 'weights that go on')
     call second%reset()
     call first%step(a, gradients, 0.1_real64)
     call second%step(b, gradients, 0.1_real64)
-    call expect(maxval(abs(a - b)) > 0, 'momentum is forgotten')
+    call expect(any(a /= b), 'momentum is forgotten')
+    call first%destroy()
   end subroutine
 
+  function places(values) result(addresses)
+    real(real32), intent(in), target :: values(whole)
+    type(c_ptr) :: addresses(4)
+
+    addresses = [c_loc(values(1)), c_null_ptr, c_loc(values(wide + 1)), c_loc(values(wide + narrow + 1))]
+  end function
+
+  !> Arrays of another kind or size, with gaps, or of too many layers are refused.
   subroutine check_refused_steps(comm)
     type(weir_communicator), intent(in) :: comm
-    type(weir_layer_optimizer) :: optimizer, none
+    type(weir_layer_optimizer) :: optimizer
     type(weir_optimized_layer) :: twice(2)
-    real(real32), allocatable, target :: weights(:), gradients(:)
+    real(real32), target :: weights(whole), gradients(whole)
     type(c_ptr) :: nowhere(5)
     integer :: ierr
 
     twice%name = 'twice'
     call optimizer%create(comm, weir_optimizer_config(), twice, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'two layers of one name')
-    call expect_text(comm%last_error(), "its name, 'twice', is that of an earlier one")
+    call expect_refused(ierr, comm, "its name, 'twice', is that of an earlier one")
     weights = sample(0)
     gradients = sample(1)
-    call none%step(weights, gradients, 0.1_real64, ierr)
+    call optimizer%step(weights, gradients, 0.1_real64, ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'an optimizer that was not made')
     call optimizer%create(comm, weir_optimizer_config(name='half', type=WEIR_FLOAT16), layers())
     call optimizer%step(weights, gradients, 0.1_real64, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'real32 for weights of 16 bits')
-    call expect_text(comm%last_error(), "'half': the array of weights is real32: it takes those of 16 bits, by addresses")
+    call expect_refused(ierr, comm, "'half': the array of weights is real32: it takes those of 16 bits, by addresses")
     call optimizer%create(comm, weir_optimizer_config(name='sgd'), layers())
-    call optimizer%step(weights, gradients(:whole - rank), 0.1_real64, ierr)
-    call expect(ierr == merge(WEIR_OK, WEIR_ERR_ARGUMENT, ranks == 1), 'gradients of too few elements on one rank')
-    if (rank == 1) call expect_text(comm%last_error(), "'sgd': the array of gradients has 70043 elements: layers have 70044")
-    if (rank == 0 .and. ranks > 1) call expect_text(comm%last_error(), "layer 'fc1.weight': its weights or its gradient are null")
+    call optimizer%step(weights, gradients(:whole - merge(1, 0, bad)), 0.1_real64, ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'gradients of too few elements on one rank')
+    if (bad) call expect_text(comm%last_error(), "'sgd': the array of gradients has 2042 elements: layers have 2043")
+    if (.not. bad) call expect_text(comm%last_error(), "layer 'fc1.weight': its weights or its gradient are null")
     call optimizer%step(weights(::2), gradients, 0.1_real64, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'weights with gaps')
-    call expect_text(comm%last_error(), "optimizer 'sgd': the array of weights is not contiguous")
+    call expect_refused(ierr, comm, "optimizer 'sgd': the array of weights is not contiguous")
     nowhere = c_null_ptr
     call optimizer%step(nowhere, nowhere, 0.1_real64, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'five layers')
-    call expect_text(comm%last_error(), 'there are weights of 5 layers and gradients of 5: it has 4')
+    call expect_refused(ierr, comm, 'there are weights of 5 layers and gradients of 5: it has 4')
     call optimizer%step(nowhere(:4), nowhere(:4), 0.1_real64, c_loc(weights(1)), ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a stream in host memory')
     call optimizer%step(nowhere(:4), nowhere, 0.1_real64, ierr)
-    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'weights of four layers and gradients of five')
-    call expect_text(comm%last_error(), "optimizer 'sgd': there are weights of 4 layers and gradients of 5")
-    gradients(wide + 1) = huge(1.0_real32)
-    gradients(wide + 1) = gradients(wide + 1) * 2
-    call optimizer%step(weights, gradients, 0.1_real64, ierr)
-    call expect_status(ierr, WEIR_ERR_NON_FINITE, comm, 'a gradient that is not finite')
-    call expect_text(comm%last_error(), "layer 'fc2.weight': the norm of its gradient is not finite")
-    call optimizer%destroy()
+    call expect_refused(ierr, comm, "optimizer 'sgd': there are weights of 4 layers and gradients of 5")
   end subroutine
 end module

@@ -1,6 +1,9 @@
 """What the tests share. Every rank runs all of them in the same order."""
 import gc
+import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -9,7 +12,8 @@ import pytest
 
 import weir
 
-KEPT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_pml", "OMPI_MCA_btl")  # not what mpirun says to its ranks
+# Not what mpirun says to its ranks.
+KEPT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_pml", "OMPI_MCA_btl")
 FOLDER = pathlib.Path(__file__).resolve().parent
 
 
@@ -76,23 +80,40 @@ def add(comm):
 
 def shared_folder(comm):
     """A new one of rank 0, on all ranks."""
-    letters = np.zeros(200)
+    return comm.broadcast(tempfile.mkdtemp().encode() if comm.rank == 0 else None).decode()
+
+
+@pytest.fixture
+def folder(comm):
+    path = shared_folder(comm)
+    yield path
+    barrier(comm)  # others may still look into it
     if comm.rank == 0:
-        path = tempfile.mkdtemp()
-        letters[: len(path)] = list(path.encode())
-    with weir.AllreducePlan(comm, count=200, type="float64", algorithm="dense_ring", average=False, name="path") as plan:
-        plan.run(letters)
-    return bytes(int(letter) for letter in letters if letter).decode()
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def barrier(comm):
-    with weir.AllreducePlan(comm, count=1, algorithm="dense_ring", name="barrier") as plan:
-        plan.run(np.zeros(1, np.float32))
+    comm.allgather(b"")
 
 
 def random_gradient(rank, count, seed=0, dtype=np.float32):
     """The gradient of a rank: each can make those of all."""
     return np.random.default_rng([seed, rank]).standard_normal(count).astype(dtype)
+
+
+def is_last(comm):
+    """Whether this is the rank that gives something wrong."""
+    return comm.rank == comm.size - 1
+
+
+def of_last(comm, bad, good):
+    """What this rank gives where the last one gives something wrong."""
+    return bad if is_last(comm) else good
+
+
+def refused(comm, text, others=None, kind=weir.ArgumentError):
+    """Expects `text` on the last rank, and on the others theirs, or that it is the last rank's."""
+    return pytest.raises(kind, match=of_last(comm, text, f"rank {comm.size - 1}" if others is None else others))
 
 
 class Foreign:
@@ -118,9 +139,6 @@ def through_dlpack(array):
 
 def run_alone(script, *arguments, **environment):
     """A script in a process of its own, which is the only rank of its program."""
-    import os
-    import subprocess
-
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "PMI_", "HYDRA", "MPI"))}
     clean.update({name: value for name, value in os.environ.items() if name in KEPT})
     clean.update({name: value for name, value in environment.items() if value is not None})

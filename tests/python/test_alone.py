@@ -10,7 +10,7 @@ import pytest
 from conftest import run_alone, why_no_mpi4py
 
 import weir
-from weir import _abi
+from weir import _abi, datacache, sources
 
 OTHER_ABI = os.environ["OTHER_ABI"]  # the library that other_abi.c makes
 LIBRARY = os.environ["WEIR_LIBRARY"]
@@ -27,37 +27,37 @@ def test_struct_sizes():
     other.size_of.restype = ctypes.c_size_t
     structs = {
         name: struct
-        for name, struct in vars(_abi).items()
+        for module in (_abi, datacache, sources)
+        for name, struct in vars(module).items()
         if isinstance(struct, type) and issubclass(struct, ctypes.Structure) and name.startswith("weir_")
     }
-    assert len(structs) == 26
+    assert len(structs) == 28
     for name, struct in structs.items():
         assert other.size_of(name.encode()) == ctypes.sizeof(struct), name
 
 
+def path_of_library(tmp_path, **environment):
+    finished = run_alone("import weir; print(weir.versions().path)", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path), **environment)
+    return finished.stdout or finished.stderr
+
+
 def test_where_the_library_is_looked_for(tmp_path):
-    text = error_of(run_alone("import weir", WEIR_LIBRARY=str(tmp_path / "none.so")))
-    assert "LibraryError" in text and "none.so (WEIR_LIBRARY)" in text and "libweir-openmpi.so.0" not in text
+    for library, text in (
+        (tmp_path / "none.so", "none.so (WEIR_LIBRARY)"),
+        (OTHER_ABI, "it is version 9.8.7: this package needs 0.1.0, or a later one of 0.x"),
+        ("libc.so.6", "it is no libweir: it has no weir_version"),
+    ):
+        found = error_of(run_alone("import weir", WEIR_LIBRARY=str(library)))
+        assert "LibraryError" in found and text in found and "libweir-openmpi.so.0" not in found
     shutil.copytree(PACKAGE, tmp_path / "weir", ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
-    text = error_of(run_alone("import weir", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path), LD_LIBRARY_PATH=None))
+    text = path_of_library(tmp_path, LD_LIBRARY_PATH=None)
     assert f"{tmp_path}/weir/libweir-openmpi.so.0 (the package's own folder): not there" in text
     assert "libweir-mpich.so.0 (the loader's path)" in text and "set WEIR_LIBRARY" in text
     (tmp_path / "weir/libweir-openmpi.so.0").symlink_to(LIBRARY)
-    finished = run_alone("import weir; print(weir.versions().path)", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path))
-    assert finished.stdout == f"{tmp_path}/weir/libweir-openmpi.so.0\n", finished
+    assert path_of_library(tmp_path) == f"{tmp_path}/weir/libweir-openmpi.so.0\n"
     (tmp_path / "weir/libweir-openmpi.so.0").unlink()
     (tmp_path / "libweir-mpich.so.0").symlink_to(LIBRARY)
-    finished = run_alone(
-        "import weir; print(weir.versions().path)", WEIR_LIBRARY=None, PYTHONPATH=str(tmp_path), LD_LIBRARY_PATH=str(tmp_path)
-    )
-    assert finished.stdout == "libweir-mpich.so.0\n", finished
-
-
-def test_a_library_of_another_abi():
-    text = error_of(run_alone("import weir", WEIR_LIBRARY=OTHER_ABI))
-    assert "it is version 9.8.7: this package needs 0.1.0, or a later one of 0.x" in text
-    text = error_of(run_alone("import weir", WEIR_LIBRARY="libc.so.6"))
-    assert "it is no libweir: it has no weir_version" in text
+    assert path_of_library(tmp_path, LD_LIBRARY_PATH=str(tmp_path)) == "libweir-mpich.so.0\n"
 
 
 def test_mpi4py_first():
@@ -83,34 +83,24 @@ def test_the_launcher_of_another_mpi():
 
 
 def test_before_and_after_mpi():
-    finished = run_alone(
-        """
-import ctypes, weir
+    script = """
+import numpy, weir
 from weir._library import lib
-try:
-    weir.Communicator(0)
-except weir.Error as error:
-    print("before:", error)
-comm = weir.Communicator()
-plan = weir.AllreducePlan(comm, count=3)
+def error_of(call):
+    try:
+        call()
+    except weir.Error as error:
+        return f"{type(error).__name__} {error}"
+print(error_of(lambda: weir.Communicator(0)))
+plan = weir.AllreducePlan(weir.Communicator(), count=3)
 lib.weir_finalize()
-import numpy
-try:
-    plan.run(numpy.zeros(3, numpy.float32))
-except weir.StateError as error:
-    print("after:", error)
-try:
-    weir.Communicator()
-except weir.Error as error:
-    print("again:", error)
+print(error_of(lambda: plan.run(numpy.zeros(3, numpy.float32))))
+print(error_of(weir.Communicator))
 """
-    )
-    assert finished.returncode == 0, finished
-    assert (
-        "before: MPI is not running" in finished.stdout
-        and "after: MPI is not running" in finished.stdout
-        and "again: MPI" in finished.stdout
-    )
+    finished = run_alone(script)
+    lines = finished.stdout.splitlines()
+    assert finished.returncode == 0 and len(lines) == 3, finished
+    assert "MPI is not running" in lines[0] and lines[1].startswith("StateError MPI is not running") and "MPI" in lines[2], lines
 
 
 def test_the_end_of_a_program_in_any_order():
@@ -158,38 +148,21 @@ raise RuntimeError("of the program")
 
 
 def test_info_and_bench(tmp_path):
-    finished = run_alone("import runpy, sys; sys.argv[0] = 'weir'; runpy.run_module('weir', run_name='__main__')", "info")
+    script = "import runpy, sys; sys.argv[0] = 'weir'; runpy.run_module('weir', run_name='__main__')"
+    finished = run_alone(script, "info")
     assert finished.returncode == 0, finished
     assert "oktopk" in finished.stdout and "WEIR_TIMEOUT" in finished.stdout and LIBRARY in finished.stdout
-    finished = run_alone(
-        "import runpy, sys; sys.argv[0] = 'weir'; runpy.run_module('weir', run_name='__main__')",
-        "bench",
-        "--count",
-        "1000",
-        "--repeats",
-        "20",
-        "--json",
-        str(tmp_path / "rows.json"),
-    )
+    finished = run_alone(script, *"bench --count 1000 --repeats 20 --json".split(), str(tmp_path / "rows.json"))
     assert finished.returncode == 0, finished
     assert "import weir" in finished.stdout and "Python over C" in (tmp_path / "rows.json").read_text()
 
 
 def test_mypy():
-    if subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True).returncode != 0:
+    mypy = [sys.executable, "-m", "mypy"]
+    if subprocess.run([*mypy, "--version"], capture_output=True).returncode != 0:
         pytest.skip("mypy is not installed")
-    finished = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--config-file",
-            str(pathlib.Path(__file__).resolve().parents[2] / "capi/python/pyproject.toml"),
-            str(PACKAGE),
-        ],
-        capture_output=True,
-        text=True,
-    )
+    config = str(pathlib.Path(__file__).resolve().parents[2] / "capi/python/pyproject.toml")
+    finished = subprocess.run([*mypy, "--config-file", config, str(PACKAGE)], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stdout
 
 
@@ -197,17 +170,6 @@ def test_after_mpi_has_been_finalised():
     why = why_no_mpi4py()
     if why:
         pytest.skip(why)
-    program = """
-from mpi4py import MPI
-import weir
-MPI.Finalize()
-for comm in (MPI.COMM_WORLD, 0, None):
-    try:
-        weir.Communicator(comm)
-    except weir.Error as error:
-        print(type(error).__name__, error)
-"""
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    lines = finished.stdout.splitlines()
-    assert finished.returncode == 0 and len(lines) == 3, finished.stderr
-    assert all("MPI has been finalised" in line or "MPI_Finalize has been called" in line for line in lines), lines
+    for comm in ("MPI.COMM_WORLD", "0", "None"):
+        text = error_of(run_alone(f"from mpi4py import MPI; import weir; MPI.Finalize(); weir.Communicator({comm})"))
+        assert "MPI has been finalised" in text or "MPI_Finalize has been called" in text, text

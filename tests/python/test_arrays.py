@@ -10,16 +10,8 @@ from weir._arrays import memory_of, problem_of
 
 
 def on_gpu(**changes):
-    described = {
-        "shape": (3, 4),
-        "typestr": "<f4",
-        "data": (0x7F0000000100, False),
-        "version": 3,
-        "strides": None,
-        "stream": 7,
-        **changes,
-    }
-    return Foreign(__cuda_array_interface__=described)
+    described = {"shape": (3, 4), "typestr": "<f4", "data": (0x7F0000000100, False), "version": 3, "strides": None, "stream": 7}
+    return Foreign(__cuda_array_interface__={**described, **changes})
 
 
 def test_cuda_array_interface():
@@ -62,26 +54,19 @@ def test_a_dlpack_of_version_1():
     assert streams == [1]
 
 
-def test_other_devices():
+def test_what_is_no_array():
     with pytest.raises(ValueError, match="DLPack's device 8"):
         memory_of(Foreign(__dlpack_device__=lambda: (8, 0), __dlpack__=None))
-
-
-def test_what_is_no_array():
     for thing in ("text", 3, [1.0], None, object()):
         with pytest.raises(TypeError, match=f"is of type {type(thing).__name__}: give a NumPy array"):
             memory_of(thing)
 
 
-def test_masked_arrays():
+def test_numpy_kinds(tmp_path):
     assert memory_of(np.ma.array([1.0, 2.0], mask=False)).elements == 2
     with pytest.raises(ValueError, match=r"has masked elements, whose values would count: give array.filled\(0\)"):
         memory_of(np.ma.array([1.0, 2.0], mask=[False, True]))
-
-
-def test_numpy_kinds(tmp_path):
     mapped = np.memmap(tmp_path / "file", np.float64, "w+", shape=(2, 3))
     assert memory_of(mapped)[1:5] == (6, (2, 3), "float64", True)
-    assert memory_of(np.float32(1).reshape(())).elements == 1
-    assert memory_of(np.zeros((3, 0), np.float32)).elements == 0
+    assert memory_of(np.float32(1).reshape(())).elements == 1 and memory_of(np.zeros((3, 0), np.float32)).elements == 0
     assert memory_of(np.zeros(4, np.float32)[::-1]).contiguous is False

@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 import pytest
-from conftest import barrier, random_gradient, shared_folder
+from conftest import barrier, is_last, of_last, random_gradient, refused, shared_folder
 
 import weir
 from weir import _handles
@@ -24,152 +24,76 @@ def with_hdf5(comm):
 
 
 @pytest.fixture
-def folder(comm):
-    path = shared_folder(comm)
-    yield path + "/checkpoints"
-    barrier(comm)  # others may still look into it
-    if comm.rank == 0:
-        shutil.rmtree(path, ignore_errors=True)
-
-
-@pytest.fixture
 def checkpoint(comm, folder):
     with weir.Checkpoint(comm, folder=folder) as made:
         yield made
 
 
-def train(comm, plan, table, step):
-    gradient = random_gradient(comm.rank, 1000, step)
-    plan.run(gradient)
-    vectors = table.lookup(np.arange(4) * (step + 1) % 20).result()
-    table.update(vectors).wait()
-    return gradient, vectors
+class Everything:
+    """One of everything that a checkpoint saves."""
 
+    def __init__(self, comm):
+        self.rank = comm.rank
+        self.objects = {
+            "gradient": weir.AllreducePlan(comm, count=1000),
+            "words": weir.EmbeddingTable(comm, rows=20, width=3, largest_batch=4, optimizer="adam"),
+            "model": weir.FusedAllreduce(comm, {"encoder": 600, "decoder": 400}, scheme="ahead_inter"),
+            "optimizer": weir.LayerOptimizer(comm, {"all": 1000}, rule="lamb"),
+            "adam": weir.SparseAdam(count=1000),
+            "step": weir.StepSchedule(comm, ["encoder", "decoder"]),
+        }
 
-def make_pair(comm):
-    return weir.AllreducePlan(comm, count=1000), weir.EmbeddingTable(comm, rows=20, width=3, largest_batch=4, optimizer="adam")
+    def train(self, step):
+        plan, table, fused, optimizer, adam, _ = self.objects.values()
+        gradient, fusing, weights, sparse = (random_gradient(rank, 1000, step) for rank in (self.rank, self.rank, 0, 0))
+        plan.run(gradient)
+        vectors = table.lookup(np.arange(4) * (step + 1) % 20).result()
+        table.update(vectors).wait()
+        fused.ready("decoder", fusing[600:])
+        fused.ready("encoder", fusing[:600])
+        fused.wait_all()
+        optimizer.step([weights], [random_gradient(0, 1000, step + 9)], 0.1)
+        adam.step((np.array([0, step + 1, 999], np.uint32), random_gradient(0, 3, step)), sparse, 0.1)
+        return gradient, vectors, fusing, weights, sparse
+
+    def close(self):
+        for one in self.objects.values():
+            one.close()
 
 
 def test_going_on(comm, folder):
     """Bit for bit, with other objects of the same configuration."""
-    plan, table = make_pair(comm)
-    schedule = weir.StepSchedule(comm, ["encoder", "decoder"])
+    trained = Everything(comm)
     with weir.Checkpoint(comm, folder=folder, run="test") as checkpoint:
-        checkpoint.add("gradient", plan)
-        checkpoint.add("words", table)
-        checkpoint.add("step", schedule)
-        schedule.close()  # its blocks are known
+        for name, one in trained.objects.items():
+            checkpoint.add(name, one)
+        trained.objects["step"].close()  # its blocks are known
         assert checkpoint.restore() is None and checkpoint.steps() == [] and checkpoint.statistics.step == -1
-        for step in range(3):
-            train(comm, plan, table, step)
+        trained.train(0)
         checkpoint.save(3)
-        expected = train(comm, plan, table, 3)  # behind the save
-    plan.close()
-    table.close()
-    plan, table = make_pair(comm)
+        expected = trained.train(1)  # behind the save
+    trained.close()
+    restored = Everything(comm)
     with weir.Checkpoint(comm, folder=folder, run="test") as checkpoint:
-        checkpoint.add("gradient", plan)
-        checkpoint.add("words", table)
-        with pytest.raises(weir.MismatchError, match="it has schedule 'step', which was not added"):
-            checkpoint.restore()
-        checkpoint.add("step", weir.StepSchedule(comm, ["encoder", "decoder"]))
+        for name, one in restored.objects.items():
+            if name == "step":
+                with pytest.raises(weir.MismatchError, match="it has schedule 'step', which was not added"):
+                    checkpoint.restore()
+            checkpoint.add(name, one)
         assert checkpoint.restore() == 3 and checkpoint.statistics.ranks == comm.size
-        for got, wanted in zip(train(comm, plan, table, 3), expected):
+        for got, wanted in zip(restored.train(1), expected):
             np.testing.assert_array_equal(got, wanted)
-        plan.close()
-        operation = checkpoint.save(4)
-        with pytest.raises(weir.StateError, match="plan 'gradient' was destroyed"):
-            operation.wait()
-    with pytest.raises(weir.Error, match="belongs to another run: .* of 'test', this one is 'other'"):
-        weir.Checkpoint(comm, folder=folder, run="other")
-    table.close()
-
-
-def test_fused_tensors_go_on(comm, folder):
-    def train(fused, step):
-        gradient = np.random.default_rng([step, comm.rank]).standard_normal(1000).astype(np.float32)
-        fused.ready("decoder", gradient[600:])
-        fused.ready("encoder", gradient[:600])
-        fused.wait_all()
-        return gradient
-
-    with weir.FusedAllreduce(comm, {"encoder": 600, "decoder": 400}, scheme="ahead_inter") as fused:
-        with weir.Checkpoint(comm, folder=folder) as checkpoint:
-            checkpoint.add("model", fused)
-            for step in range(3):
-                train(fused, step)
-            checkpoint.save(3)
-            expected = train(fused, 3)  # behind the save
-    with weir.FusedAllreduce(comm, {"encoder": 600, "decoder": 400}, scheme="ahead_inter") as fused:
-        with weir.Checkpoint(comm, folder=folder) as checkpoint:
-            checkpoint.add("model", fused)
-            assert checkpoint.restore() == 3
-            np.testing.assert_array_equal(train(fused, 3), expected)
-            fused.close()
-            with pytest.raises(weir.StateError, match="'model' was destroyed"):
-                checkpoint.save(4).wait()
-
-
-@pytest.mark.parametrize("rule", list(weir.OptimizerRule))
-def test_optimizers_go_on(comm, folder, rule):
-    """With another division of the update, too."""
-    layers = {"encoder": 70000, "decoder": 400}
-
-    def train(optimizer, weights, step):
-        gradients = [random_gradient(0, count, 10 * step + i) for i, count in enumerate(layers.values())]
-        optimizer.step(weights, gradients, 0.1)
-
-    weights = [random_gradient(0, count, 99) for count in layers.values()]
-    with weir.LayerOptimizer(comm, layers, rule=rule, update="all") as optimizer:
-        with weir.Checkpoint(comm, folder=folder) as checkpoint:
-            checkpoint.add("optimizer", optimizer)
-            for step in range(3):
-                train(optimizer, weights, step)
-            operation = checkpoint.save(3)
-            restored = [weight.copy() for weight in weights]
-            train(optimizer, weights, 3)  # behind the save
-            operation.wait()
-    with weir.LayerOptimizer(comm, layers, rule=rule, update="replicated") as optimizer:
-        with weir.Checkpoint(comm, folder=folder) as checkpoint:
-            checkpoint.add("optimizer", optimizer)
-            assert checkpoint.restore() == 3 and optimizer.statistics.steps == 0
-            train(optimizer, restored, 3)
-            assert optimizer.statistics.steps == 4
-            optimizer.close()
-            with pytest.raises(weir.StateError, match="optimizer 'optimizer' was destroyed"):
-                checkpoint.save(4).wait()
-    for weight, expected in zip(restored, weights):
-        np.testing.assert_array_equal(weight, expected)
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_sparse_adam_goes_on(comm, folder, exact):
-    def train(adam, weights, step):
-        adam.step((np.array([0, step, 100000], np.uint32), random_gradient(0, 3, step)), weights, 0.1)
-
-    weights = random_gradient(0, 200000, 99)
-    with weir.SparseAdam(count=200000, exact=exact) as adam, weir.Checkpoint(comm, folder=folder) as checkpoint:
-        checkpoint.add("adam", adam)
-        for step in range(1, 4):
-            train(adam, weights, step)
-        operation = checkpoint.save(3)
-        restored = weights.copy()
-        train(adam, weights, 4)  # behind the save
-        operation.wait()
-    adam = weir.SparseAdam(count=200000, exact=exact)
-    with weir.Checkpoint(comm, folder=folder) as checkpoint:
-        checkpoint.add("adam", adam)
-        assert checkpoint.restore() == 3 and adam.steps == 3
-        train(adam, restored, 4)
-        adam.step_part((np.array([1], np.uint32), np.ones(1, np.float32)), restored.copy(), 0.1)
+        restored.objects["adam"].step_part((np.array([1], np.uint32), np.ones(1, np.float32)), np.zeros(1000, np.float32), 0.1)
         with pytest.raises(weir.BusyError, match="between the parts of a step"):
             checkpoint.save(4).wait()
-        adam.close()
-        with pytest.raises(weir.StateError, match="optimizer 'adam' was destroyed"):
+        restored.close()
+        with pytest.raises(weir.StateError, match="'gradient' was destroyed"):
             checkpoint.save(4).wait()
-        with pytest.raises(weir.StateError, match="optimizer 'sparse_adam' is closed"):
-            checkpoint.add("again", adam)
-    np.testing.assert_array_equal(restored, weights)
+        for name in ("gradient", "adam", "step"):
+            with pytest.raises(weir.StateError, match="is closed"):
+                checkpoint.add("again", restored.objects[name])
+    with pytest.raises(weir.Error, match="belongs to another run: .* of 'test', this one is 'other'"):
+        weir.Checkpoint(comm, folder=folder, run="other")
 
 
 @pytest.mark.parametrize("compression", [0, 3])
@@ -201,24 +125,17 @@ def test_arrays(comm, folder, compression):
 
 def test_torch_tensors(comm, checkpoint):
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    torch.manual_seed(1)
-    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3)).to(torch.float32)
-    narrow = torch.arange(5).to(torch.bfloat16)
-    for name, tensor in model.state_dict().items():
+    model = torch.nn.BatchNorm1d(3)
+    tensors = {**model.state_dict(), "narrow": torch.arange(5).to(torch.bfloat16)}
+    for name, tensor in tensors.items():
         checkpoint.add_replicated(name, tensor)
-    checkpoint.add_replicated("narrow", narrow)
-    expected = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    expected = {name: tensor.clone() for name, tensor in tensors.items()}
     checkpoint.save(1)
-    with torch.no_grad():
-        for tensor in model.state_dict().values():
-            tensor.zero_()
-        narrow.zero_()
-    assert checkpoint.restore() == 1
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, expected[name])
-    assert narrow.tolist() == [0, 1, 2, 3, 4]
+    for tensor in tensors.values():
+        tensor.zero_()
+    assert checkpoint.restore() == 1 and all(torch.equal(tensor, expected[name]) for name, tensor in tensors.items())
     with pytest.raises(weir.ArgumentError, match="array 'weight' requires a gradient: give tensor.detach"):
-        checkpoint.add_replicated("weight", model[0].weight)
+        checkpoint.add_replicated("weight", model.weight)
 
 
 def test_what_is_added_lives(comm, checkpoint):
@@ -232,13 +149,10 @@ def test_what_is_added_lives(comm, checkpoint):
 
 
 def test_values(comm, folder):
+    values = {"epoch": 3, "rate": 0.1, "model": "größer\n", "empty": "", "large": 2**62, "whole": 2.0}
     with weir.Checkpoint(comm, folder=folder) as checkpoint:
-        values = {"epoch": 3, "rate": 0.1, "model": "größer\n", "empty": "", "large": 2**62, "whole": 2.0}
-        for name, value in values.items():
+        for name, value in {**values, "numpy": np.int32(5), "numpy.float": np.float32(0.5), "flag": True}.items():
             checkpoint[name] = value
-        checkpoint["numpy"] = np.int32(5)
-        checkpoint["numpy.float"] = np.float32(0.5)
-        checkpoint["flag"] = True
         assert "epoch" in checkpoint and "other" not in checkpoint and 5 not in checkpoint
         checkpoint.save(7)
     with weir.Checkpoint(comm, folder=folder) as checkpoint:
@@ -250,7 +164,7 @@ def test_values(comm, folder):
         assert checkpoint["numpy"] == 5 and checkpoint["numpy.float"] == 0.5 and checkpoint["flag"] == 1
         checkpoint["epoch"] = "four"
         assert checkpoint["epoch"] == "four"
-        for value, text in ((None, "must be an int, a float or a str"), ([1], "an int"), (2**63, "64 bits"), ("a\0", "null characters")):
+        for value, text in ((None, "must be an int, a float or a str"), (2**63, "64 bits"), ("a\0", "null characters")):
             with pytest.raises(weir.ArgumentError, match=text):
                 checkpoint["bad"] = value
         for name in ("a/b", "", ".hidden", 5, "a\0b"):
@@ -267,40 +181,25 @@ def test_files(comm, folder):
         assert "Operation of <weir.Checkpoint 'mine' in " in repr(operation)
         assert operation.result() is None and operation.test()
         barrier(comm)
-        assert checkpoint.steps() == [20, 30, 40]
-        assert checkpoint.restore(30) == 30 and checkpoint.restore() == 40
+        assert checkpoint.steps() == [20, 30, 40] and checkpoint.restore(30) == 30
         with pytest.raises(weir.FileError, match="those of steps 20, 30, 40"):
             checkpoint.restore(10)
         config = checkpoint.config
         assert (config.folder, config.keep, config.compression, config.name, config.run) == (folder, 3, 0, "mine", "")
-        assert checkpoint.statistics.snapshot_bytes >= 0 and "seconds_save" in str(checkpoint.statistics)
+        assert "seconds_save" in str(checkpoint.statistics)
     assert repr(checkpoint) == "<weir.Checkpoint 'mine', closed>"
-    checkpoint.close()
     with pytest.raises(weir.StateError, match="checkpoint 'mine' is closed"):
         checkpoint.save(1)
     with weir.Checkpoint.from_config(comm, config) as again:
         assert again.steps() == [20, 30, 40]
-
-
-def test_refused_configurations(comm, folder):
-    with pytest.raises(TypeError, match="needs the keyword 'folder'"):
-        weir.Checkpoint(comm)
-    with pytest.raises(TypeError, match="did you mean 'folder'"):
-        weir.Checkpoint(comm, folders=folder)
-    for keywords, text in (
-        ({"folder": ""}, "folder is empty"),
-        ({"folder": 5}, "folder is 5: it must be a str"),
-        ({"folder": folder, "keep": 0}, "keep is 0"),
-        ({"folder": folder, "compression": 10}, "compression is 10"),
-        ({"folder": folder + "/not/there"}, "not"),
+    for keywords, kind, text in (
+        ({}, TypeError, "needs the keyword 'folder'"),
+        ({"folders": folder}, TypeError, "did you mean 'folder'"),
+        ({"folder": ""}, weir.ArgumentError, "folder is empty"),
+        ({"folder": 5}, weir.ArgumentError, "folder is 5: it must be a str"),
     ):
-        with pytest.raises(weir.Error, match=text):
-            weir.Checkpoint(comm, **keywords)
-    if comm.size > 1:
-        with pytest.raises(weir.Error, match="folder is"):
-            weir.Checkpoint(comm, folder=f"{folder}{comm.rank}")
-        with pytest.raises(weir.ArgumentError, match="folder is 5: it must be a str"):
-            weir.Checkpoint(comm, folder=5 if comm.rank == 1 else folder)
+        with pytest.raises((kind, weir.Error), match=text):
+            weir.Checkpoint(comm, **of_last(comm, keywords, {"folder": folder}))
 
 
 def test_refused_arguments(comm, checkpoint):
@@ -315,48 +214,37 @@ def test_refused_arguments(comm, checkpoint):
     ):
         with pytest.raises(weir.ArgumentError, match=text):
             checkpoint.add_replicated("x", array)
-    for first, total, text in ((1, 3, "not within 0 to total"), (-1, 9, "not within"), ("a", 3, "first is 'a'"), (0, 2**63, "total is")):
+    for first, total, text in ((1, 3, "not within 0 to total"), ("a", 3, "first is 'a'"), (0, 2**63, "total is")):
         with pytest.raises(weir.ArgumentError, match=text):
             checkpoint.add_block("x", np.zeros(3), first, total)
-    with pytest.raises(weir.ArgumentError, match="first, in bytes, is"):
-        checkpoint.add_block("x", np.zeros(3, np.int16), 2**62, 2**62 + 3)
-    with pytest.raises(weir.ArgumentError, match="'x' is of type ndarray: give a plan, a table, a FusedAllreduce, a LayerOptimizer, a SparseAdam"):
-        checkpoint.add("x", np.zeros(3))
-    with pytest.raises(weir.ArgumentError, match="name is 5"):
-        checkpoint.add_local(5, np.zeros(3))
-    with weir.AllreducePlan(comm, count=10) as plan:
+    with weir.Communicator() as other, weir.AllreducePlan(other, count=10) as foreign, weir.AllreducePlan(comm, count=10) as plan:
         checkpoint.add("plan", plan)
-        with pytest.raises(weir.ArgumentError, match="names must differ"):
-            checkpoint.add("plan", plan)
-    with pytest.raises(weir.StateError, match="is closed"):
-        checkpoint.add("closed", plan)
-    other = weir.Communicator()
-    with weir.AllreducePlan(other, count=10) as foreign:
-        with pytest.raises(weir.ArgumentError, match="of another communicator than the checkpoint"):
-            checkpoint.add("foreign", foreign)
-    other.close()
+        for call, text in (
+            (lambda: checkpoint.add_block("x", np.zeros(3, np.int16), 2**62, 2**62 + 3), "first, in bytes, is"),
+            (lambda: checkpoint.add("x", np.zeros(3)), "'x' is of type ndarray: give a plan, a table, a FusedAllreduce"),
+            (lambda: checkpoint.add_local(5, np.zeros(3)), "name is 5"),
+            (lambda: checkpoint.add("plan", plan), "names must differ"),
+            (lambda: checkpoint.add("foreign", foreign), "of another communicator than the checkpoint"),
+        ):
+            with pytest.raises(weir.ArgumentError, match=text):
+                call()
 
 
 def test_refused_steps(comm, checkpoint):
-    """What makes no sense on one rank is an error on all."""
-    bad = comm.rank == comm.size - 1
-    operation = checkpoint.save("ten" if bad else 10)
-    with pytest.raises(weir.Error, match="step is 'ten'" if bad else "step"):
+    """What makes no sense on one rank is an error on all; the next save hears of an error that nobody has waited for."""
+    operation = checkpoint.save(of_last(comm, "ten", 10))
+    with refused(comm, "step is 'ten'", "step", kind=weir.Error):
         operation.wait()
-    operation = checkpoint.save(-1 if bad else 10)
-    with pytest.raises(weir.Error, match="step is -1" if bad else "step"):
-        checkpoint.save(11).wait()  # hears of the save before
+    operation = checkpoint.save(of_last(comm, -1, 10))
+    with refused(comm, "step is -1", "step", kind=weir.Error):
+        checkpoint.save(11).wait()
     with pytest.raises(weir.Error):
         operation.wait()
     checkpoint.save(12)
-    with pytest.raises(weir.Error, match="step is 0.5" if bad else "step"):
-        checkpoint.restore(0.5 if bad else 12)
-    with pytest.raises(weir.Error, match="step is -1" if bad else "step"):
-        checkpoint.restore(-1 if bad else None)
+    for bad, good, text in ((0.5, 12, "step is 0.5"), (-1, None, "step is -1")):
+        with refused(comm, text, "step", kind=weir.Error):
+            checkpoint.restore(of_last(comm, bad, good))
     assert checkpoint.restore() == 12
-    if comm.size > 1:
-        with pytest.raises(weir.MismatchError, match="ranks save different steps"):
-            checkpoint.save(20 + comm.rank).wait()
 
 
 def test_failed_save(comm, checkpoint, folder):
@@ -377,8 +265,7 @@ def test_failed_save(comm, checkpoint, folder):
         with pytest.raises(weir.Error):
             checkpoint.save(2).wait()
     checkpoint.save(3).wait()
-    assert checkpoint.steps() == [0, 3]
-    assert checkpoint.restore() == 3
+    assert checkpoint.steps() == [0, 3] and checkpoint.restore() == 3
 
 
 def test_ctrl_c_in_wait(comm, checkpoint, monkeypatch):
@@ -386,11 +273,10 @@ def test_ctrl_c_in_wait(comm, checkpoint, monkeypatch):
     checkpoint.add_local("mine", np.zeros(100_000))
     operation = checkpoint.save(1)
     if not operation._run.done:
-        advance = _handles.Run.advance
-        monkeypatch.setattr(_handles.Run, "advance", lambda run, seconds: signal.raise_signal(signal.SIGINT))
-        with pytest.raises(KeyboardInterrupt):
-            operation.wait()
-        monkeypatch.setattr(_handles.Run, "advance", advance)
+        with monkeypatch.context() as patch:
+            patch.setattr(_handles.Run, "advance", lambda run, seconds: signal.raise_signal(signal.SIGINT))
+            with pytest.raises(KeyboardInterrupt):
+                operation.wait()
     checkpoint.wait()
     operation.wait()
     assert checkpoint.restore() == 1
@@ -402,6 +288,6 @@ def test_signals(comm, checkpoint):
             weir.catch_signal(signum)
     weir.catch_signal(signal.SIGUSR1)
     assert not checkpoint.stop_requested()
-    if comm.rank == comm.size - 1:
+    if is_last(comm):
         os.kill(os.getpid(), signal.SIGUSR1)
     assert checkpoint.stop_requested()

@@ -18,27 +18,18 @@ def test_blocks(comm):
         assert np.count_nonzero(gradients[0]) == 10 and schedule.pending("encoder") == 0
         while not schedule.test("decoder"):
             pass
-        assert schedule.test("softmax")
+        schedule.started("softmax", one.start(np.full(1000, np.nan, np.float32)))
+        with pytest.raises(weir.NonFiniteError):  # what the run has ended with, once
+            schedule.wait("softmax")
         schedule.wait_all()
         schedule.close()
         with pytest.raises(weir.StateError, match="the schedule is closed"):
             schedule.priority("encoder")
 
 
-def test_what_a_run_ends_with(comm):
-    with weir.AllreducePlan(comm, count=100) as plan:
-        schedule = weir.StepSchedule(comm, ["only"])
-        schedule.started("only", plan.start(np.full(100, np.nan, np.float32)))
-        with pytest.raises(weir.NonFiniteError):
-            schedule.wait("only")
-        schedule.wait("only")
-        assert schedule.pending("only") == 0
-
-
 def test_bad_input(comm):
-    with pytest.raises(weir.ArgumentError):
-        weir.StepSchedule(comm, ["same", "same"])
     for blocks, text in (
+        (["same", "same"], "same"),
         ([1, 2], "the name of a block is 1"),
         (["a\0b"], "null characters"),
         ("ab", "the blocks are 'ab': give a list"),
@@ -48,11 +39,9 @@ def test_bad_input(comm):
             weir.StepSchedule(comm, blocks)
     assert weir.StepSchedule(comm, (name for name in "ab")).test("b")
     schedule = weir.StepSchedule(comm, ["only"])
-    for block in ("only\0", None, 5):
-        with pytest.raises(weir.ArgumentError, match="there is no block"):
-            schedule.wait(block)
     for call in (schedule.priority, schedule.test, schedule.wait, schedule.pending):
-        with pytest.raises(weir.ArgumentError, match="only"):
-            call("other")
+        for block in ("only\0", None, 5, "other"):
+            with pytest.raises(weir.ArgumentError, match="there is no block|only"):
+                call(block)
     with pytest.raises(weir.ArgumentError, match="give what a plan's start"):
         schedule.started("only", "run")
