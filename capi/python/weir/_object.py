@@ -14,6 +14,7 @@ from ._types import ArgumentError, BusyError, Error, StateError
 from .communicator import Communicator
 
 Self = TypeVar("Self", bound="Object")
+Filled = TypeVar("Filled", bound=Struct)
 
 
 CREATE = {
@@ -93,6 +94,18 @@ class Object:
     def _call(self, name: str, *arguments: Any) -> None:
         handle = self._handle()
         handle.comm.call(self._function(name), handle.pointer, *arguments)
+
+    def _int64(self, name: str, *arguments: Any) -> int:
+        """Returns a number that the library fills in."""
+        value = ctypes.c_int64()
+        self._call(name, *arguments, value)
+        return value.value
+
+    def _filled(self, name: str, wanted: Type[Filled]) -> Filled:
+        """Returns a struct that the library fills."""
+        c = wanted._c(ctypes.sizeof(wanted._c))
+        self._call(name, c)
+        return wanted._from_c(c)
 
     def _text(self, name: str) -> Text:
         """Returns a text that the library makes of the object."""
@@ -211,17 +224,14 @@ class Stateful(Object):
     @property
     def memory_bytes(self) -> int:
         """Bytes that this object holds on this rank, besides the caller's arrays."""
-        size = ctypes.c_int64()
-        self._call("memory_bytes", size)
-        return size.value
+        return self._int64("memory_bytes")
 
     def save_state(self) -> bytes:
         """Returns what lives from one iteration to the next on this rank. All ranks must save at the same iteration. BusyError
         while a call is in flight."""
-        size = ctypes.c_int64()
-        self._call("state_bytes", size)
-        state = ctypes.create_string_buffer(size.value)
-        self._call("save_state", state, size.value)
+        size = self._int64("state_bytes")
+        state = ctypes.create_string_buffer(size)
+        self._call("save_state", state, size)
         return state.raw
 
     def restore_state(self, state: bytes) -> None:

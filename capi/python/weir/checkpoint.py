@@ -7,7 +7,6 @@ from typing import Any, List, Optional, Tuple, Union, cast
 
 import numpy as np
 
-from . import _abi
 from ._arrays import Memory, contiguous_copy, item_bytes, memory_of
 from ._keywords import CheckpointKeywords
 from ._library import check, lib
@@ -265,16 +264,12 @@ class Checkpoint(CheckpointKeywords, Object):
     @property
     def statistics(self) -> CheckpointStatistics:
         """What the last save and the last restore did on this rank. Times are in seconds."""
-        c = _abi.weir_checkpoint_statistics(ctypes.sizeof(_abi.weir_checkpoint_statistics))
-        self._call("get_statistics", c)
-        return CheckpointStatistics._from_c(c)
+        return self._filled("get_statistics", CheckpointStatistics)
 
     @property
     def config(self) -> CheckpointConfig:
         """The configuration in force."""
-        c = _abi.weir_checkpoint_config(ctypes.sizeof(_abi.weir_checkpoint_config))
-        self._call("get_config", c)
-        return CheckpointConfig._from_c(c)
+        return self._filled("get_config", CheckpointConfig)
 
     def close(self) -> None:
         """Not collective. Finishes a save in flight, since the other ranks wait for that, and ends the checkpoint. May be called

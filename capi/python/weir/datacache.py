@@ -3,16 +3,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from typing import Any, Iterator, Mapping, NoReturn, Optional, Tuple
+from typing import Any, Iterator, NoReturn, Optional, Tuple
 
 import numpy as np
 
-from . import _abi
 from ._handles import Handle, Process, Run, lend
 from ._keywords import CacheKeywords, LoaderKeywords
 from ._library import lib
 from ._object import Object, refuse_making
-from ._struct import Text, named
+from ._struct import Text
 from ._types import Error, SampleCacheConfig, SampleCacheStatistics, SampleLoaderConfig
 from .communicator import Communicator, handle_of
 from .operation import Operation
@@ -193,16 +192,12 @@ class SampleCache(CacheKeywords, Object):
     @property
     def statistics(self) -> SampleCacheStatistics:
         """What the cache has done on this rank so far. Times are in seconds, of all threads together."""
-        c = _abi.weir_sample_cache_statistics(ctypes.sizeof(_abi.weir_sample_cache_statistics))
-        self._call("get_statistics", c)
-        return SampleCacheStatistics._from_c(c)
+        return self._filled("get_statistics", SampleCacheStatistics)
 
     @property
     def config(self) -> SampleCacheConfig:
         """The configuration in force."""
-        c = _abi.weir_sample_cache_config(ctypes.sizeof(_abi.weir_sample_cache_config))
-        self._call("get_config", c)
-        return SampleCacheConfig._from_c(c)
+        return self._filled("get_config", SampleCacheConfig)
 
     def explanation(self) -> Text:
         """Returns, as text, how much of the data set fits into which level."""
@@ -321,9 +316,7 @@ class SampleLoader(LoaderKeywords, Object):
     @property
     def config(self) -> SampleLoaderConfig:
         """The configuration in force."""
-        c = _abi.weir_sample_loader_config(ctypes.sizeof(_abi.weir_sample_loader_config))
-        self._call("get_config", c)
-        return SampleLoaderConfig._from_c(c)
+        return self._filled("get_config", SampleLoaderConfig)
 
     def _number(self, name: str) -> int:
         number = ctypes.c_int64()

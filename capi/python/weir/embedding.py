@@ -1,13 +1,11 @@
 """Tables of rows that are trained across ranks."""
 from __future__ import annotations
 
-import ctypes
 import sys
 from typing import Any, Optional, Tuple
 
 import numpy as np
 
-from . import _abi
 from ._arrays import NOWHERE, Memory
 from ._handles import Run
 from ._keywords import TableKeywords
@@ -141,16 +139,12 @@ class EmbeddingTable(TableKeywords, Stateful):
     @property
     def statistics(self) -> EmbeddingStatistics:
         """What the last lookup and the last update did on this rank. Times are in seconds."""
-        c = _abi.weir_embedding_statistics(ctypes.sizeof(_abi.weir_embedding_statistics))
-        self._call("get_statistics", c)
-        return EmbeddingStatistics._from_c(c)
+        return self._filled("get_statistics", EmbeddingStatistics)
 
     @property
     def config(self) -> EmbeddingConfig:
         """The configuration in force."""
-        c = _abi.weir_embedding_config(ctypes.sizeof(_abi.weir_embedding_config))
-        self._call("get_config", c)
-        return EmbeddingConfig._from_c(c)
+        return self._filled("get_config", EmbeddingConfig)
 
     def _ids(self, ids: Any) -> Tuple[Memory, Optional[Exception]]:
         if isinstance(ids, (list, tuple)):

@@ -251,16 +251,12 @@ class FusedAllreduce(FusionKeywords, Stateful):
     @property
     def statistics(self) -> FusionStatistics:
         """What the last iteration that has ended did on this rank. Times are in seconds."""
-        c = _abi.weir_fusion_statistics(ctypes.sizeof(_abi.weir_fusion_statistics))
-        self._call("get_statistics", c)
-        return FusionStatistics._from_c(c)
+        return self._filled("get_statistics", FusionStatistics)
 
     @property
     def config(self) -> FusionConfig:
         """The configuration in force; `algorithm` and `error_feedback` are what automatic choice stands for."""
-        c = _abi.weir_fusion_config(ctypes.sizeof(_abi.weir_fusion_config))
-        self._call("get_config", c)
-        return FusionConfig._from_c(c)
+        return self._filled("get_config", FusionConfig)
 
     def explanation(self) -> Text:
         """Returns, as text, which buffers there are and why."""

@@ -211,11 +211,6 @@ class ParallelOperator(OperatorKeywords, Object):
         self._call("works_on", self._known(part), works)
         return bool(works.value)
 
-    def _int64(self, function: str, *arguments: Any) -> int:
-        value = ctypes.c_int64()
-        self._call(function, *arguments, value)
-        return value.value
-
     def _known(self, part: Any) -> int:
         try:
             return whole_number("the part", part, 32)
@@ -230,16 +225,12 @@ class ParallelOperator(OperatorKeywords, Object):
     @property
     def statistics(self) -> OperatorStatistics:
         """What the last run did on this rank. Times are in seconds."""
-        c = _abi.weir_operator_statistics(ctypes.sizeof(_abi.weir_operator_statistics))
-        self._call("get_statistics", c)
-        return OperatorStatistics._from_c(c)
+        return self._filled("get_statistics", OperatorStatistics)
 
     @property
     def config(self) -> OperatorConfig:
         """The configuration in force; `division` is what automatic choice stands for."""
-        c = _abi.weir_operator_config(ctypes.sizeof(_abi.weir_operator_config))
-        self._call("get_config", c)
-        return OperatorConfig._from_c(c)
+        return self._filled("get_config", OperatorConfig)
 
     @property
     def memory_bytes(self) -> int:
@@ -376,16 +367,12 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
     @property
     def statistics(self) -> OptimizerStatistics:
         """What the last step did on this rank. Times are in seconds."""
-        c = _abi.weir_optimizer_statistics(ctypes.sizeof(_abi.weir_optimizer_statistics))
-        self._call("get_statistics", c)
-        return OptimizerStatistics._from_c(c)
+        return self._filled("get_statistics", OptimizerStatistics)
 
     @property
     def config(self) -> OptimizerConfig:
         """The configuration in force; `norms` and `update` are what automatic choice stands for."""
-        c = _abi.weir_optimizer_config(ctypes.sizeof(_abi.weir_optimizer_config))
-        self._call("get_config", c)
-        return OptimizerConfig._from_c(c)
+        return self._filled("get_config", OptimizerConfig)
 
     def explanation(self) -> Text:
         """Returns, as text, why work is divided as it is."""

@@ -136,37 +136,29 @@ class AllreducePlan(PlanKeywords, Stateful):
     @property
     def statistics(self) -> Statistics:
         """What the last run did on this rank. Times are in seconds."""
-        c = _abi.weir_statistics(ctypes.sizeof(_abi.weir_statistics))
-        self._call("get_statistics", c)
-        return Statistics._from_c(c)
+        return self._filled("get_statistics", Statistics)
 
     def counter(self, name: str) -> int:
         """Returns how many of this plan's runs did what `name` says, such as "recut", on this rank since the plan was made, reset
         or restored; 0 for what only other algorithms count. AlgorithmInfo.counters lists the names of an algorithm."""
         if not isinstance(name, str):
             raise ArgumentError(f"name is {name!r}: it must be a str, such as 'recut'")
-        runs = ctypes.c_int64()
-        self._call("counter", name.encode(), runs)
-        return runs.value
+        return self._int64("counter", name.encode())
 
     @property
     def config(self) -> AllreduceConfig:
         """The configuration in force. With automatic choice, `algorithm`, `wire_format` and `wire_values` are as chosen now."""
-        c = _abi.weir_allreduce_config(ctypes.sizeof(_abi.weir_allreduce_config))
-        self._call("get_config", c)
-        return AllreduceConfig._from_c(c)
+        return self._filled("get_config", AllreduceConfig)
 
     def explanation(self) -> Text:
         """Returns, as text, why the plan uses its algorithm; with automatic choice, with a table of predictions."""
-        return Text(lib.weir_plan_explanation(self._handle().pointer).decode(errors="replace"))
+        return self._text("explanation")
 
     @property
     def encoded_bytes(self) -> int:
         """The largest number of bytes that encode() returns. StateError if the plan cannot encode. To encode, it must be in host
         memory, of float32, with a flat algorithm that is sparse or packed, without EF21 and dense iterations."""
-        size = ctypes.c_int64()
-        self._call("encoded_bytes", size)
-        return size.value
+        return self._int64("encoded_bytes")
 
     def encode(self, gradient: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """Not collective. Meant for callers that move the bytes themselves. Returns what this rank contributes, compressed as its

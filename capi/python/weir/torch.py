@@ -26,7 +26,7 @@ import os
 import socket
 import struct
 import weakref
-from typing import Any, Callable, Collection, ContextManager, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Collection, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 import torch
