@@ -103,8 +103,9 @@ void refuse_other_launcher() {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks > 1) return;
+  // If Weir's own launcher is among them, it started this process, and the other one started that launcher.
   for (const Launcher& launcher : launchers) {
-    if (mpi_family() == launcher.family && std::getenv(launcher.variable) != nullptr) return;  // the other's is from outside
+    if (mpi_family() == launcher.family && std::getenv(launcher.variable) != nullptr) return;
   }
   for (const Launcher& launcher : launchers) {
     const char* const started = std::getenv(launcher.variable);
