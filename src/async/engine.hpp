@@ -1,13 +1,13 @@
-// engine.hpp: drives the collectives of one communicator. Polls what each run waits for, resumes the ready run of highest priority,
-// and ends runs that make no progress before their deadline.
+// engine.hpp: drives the collectives of one communicator. Polls what each run waits for, resumes the ready run of highest
+// priority, and ends runs that make no progress before their deadline.
 //
-// While a run progresses, runs of lower priority are not polled: the transport posts no more pieces of their messages, and the
-// network drains for the urgent run. Some runs hold nobody back:
-// - A run that waits for a GPU, or for its turn there, does not use the network, and may wait for a run of lower priority.
-// - One of many runs that are started while the caller computes (Run::holds_at_once) holds nobody back until it receives a large
-// message, because its peers may not have started it yet.
-// - A run that has not moved for a while no longer holds others back, because its peers may be waiting for those: priorities may
-// differ between ranks, and ranks may start runs at different times.
+// While a run progresses, runs of lower priority are not polled. The transport then posts no more pieces of their messages, and
+// the network drains for the urgent run. Three kinds of runs hold nobody back:
+// - A run that waits for a GPU, or for its turn there. It does not use the network, and may wait for a run of lower priority.
+// - A run that is one of many started while the caller computes (Run::holds_at_once), until it receives a large message: its peers
+//   may not have started it yet.
+// - A run that has not moved for a while. Its peers may be waiting for other runs, because priorities may differ between ranks, and
+//   ranks may start runs at different times.
 //
 // A run that ends with anything but an AgreedError is broken. What it has posted is abandoned, and a notice goes to its peers,
 // which would wait in vain: their runs end with the same error. A notice of a timeout only ends runs that have waited for less than
@@ -15,7 +15,6 @@
 //
 // One thread at a time. A progress thread polls aside: it does not touch arrays of callers, which may have been destroyed, nor what
 // needs the caller's GPU. The time between its polls does not count towards deadlines, because no caller waits.
-// caller's GPU, and the time between its polls counts as nobody's waiting: deadlines are for those who wait.
 #pragma once
 
 #include <chrono>
