@@ -1,5 +1,5 @@
-// stage_scope.hpp: a stage of a run is a block of code. The code that does the work opens it; observers are told of it
-// here.
+// stage_scope.hpp: a stage of a run is a block of code. The code that does the work opens it, and
+// reports it to observers here.
 #pragma once
 
 #include "async/engine.hpp"

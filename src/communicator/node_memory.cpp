@@ -10,7 +10,8 @@ namespace weir::detail {
 namespace {
 
 constexpr std::int64_t alignment = 64, page = 4096;
-// A new segment is as large as what is mapped, so that there are few of them, but no larger than this, so that little lies idle.
+// A new segment for a small block is as large as all that is mapped, within these limits: there are few segments, and little lies
+// idle.
 constexpr std::int64_t least_segment = std::int64_t{1} << 20, most_spare = std::int64_t{1} << 26;
 
 constexpr std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }

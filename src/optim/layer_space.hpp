@@ -49,8 +49,8 @@ struct LayerWork {
   std::vector<OptimizedLayer> layers;
   std::vector<Block> blocks;  ///< in the order of layers
   std::vector<char> summed;   ///< by block: whether this rank makes its sums
-  std::vector<std::int64_t>
-      kept;  ///< by block: the number of elements before it among those whose moments this rank keeps; -1: another rank keeps them
+  /// By block: the number of elements before it among those whose moments this rank keeps; -1: another rank keeps them.
+  std::vector<std::int64_t> kept;
   std::int64_t kept_elements = 0;
   bool gathers = false;  ///< some weights come from other ranks
 

@@ -114,8 +114,8 @@ void SparseAdamState::step_entries(const SparseView<float>& part, float* weights
     const std::int64_t size = std::min(chunk, count - begin);
     for (std::int64_t i = 0; i < size; ++i) {
       if (begin + i + ahead < count) {
-        const std::uint32_t later =
-            indices[begin + i + ahead];  // prefetch to the second-level cache, which allows more misses in flight
+        // Prefetch to the second-level cache, which allows more misses in flight.
+        const std::uint32_t later = indices[begin + i + ahead];
         __builtin_prefetch(weights + later, 0, 2);
         __builtin_prefetch(first_.data() + later, 0, 2);
         __builtin_prefetch(second_.data() + later, 0, 2);
