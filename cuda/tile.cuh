@@ -1,6 +1,6 @@
 // tile.cuh: how a block goes through its tile of an array, and where it writes what it keeps.
 //
-// A tile is `rows` rows of threads_per_block vectors of 16 bytes (of a 4-byte element; as many elements of other types): thread t
+// A tile is `rows` rows of threads_per_block vectors. A vector has 16 bytes of T, or as many elements of a narrower type. Thread t
 // has vector t of each row, so a row is read and written as one piece. The order of elements is rows, threads, elements of a
 // vector.
 #pragma once

@@ -8,10 +8,10 @@ namespace weir {
 /// What ends.
 enum class End { process, messages };
 
-/// Calls `stop` and `finish` at the end of the process and, with End::messages, at that of the library that carries messages, if it
-/// lives then. First every object's `stop` is called: nothing new may begin after it. Then every `finish` is called in turn, again
-/// and again until none returns true. Any thread may call them, and more than once. Either may be empty. Neither may make or
-/// destroy an AtEnd, or throw.
+/// Calls `stop` and `finish` at the end of the process and, with End::messages, at that of the library that carries messages, if
+/// this object lives then. First every object's `stop` is called: nothing new may begin after it. Then every `finish` is called in
+/// turn, again and again until none returns true. Any thread may call them, and more than once. Either may be empty. Neither may
+/// make or destroy an AtEnd, or throw.
 class AtEnd {
  public:
   AtEnd(End earliest, std::function<void()> stop, std::function<bool(End end)> finish);

@@ -1,4 +1,4 @@
-// config_check.hpp: uses the list of a configuration's fields: names of enumerators, and checks of limits.
+// config_check.hpp: checks a configuration by the list of its fields, and names enumerators.
 #pragma once
 
 #include <limits>

@@ -104,7 +104,7 @@ class Batch {
   bool settled = true;            ///< no prefetch is gathering it
   std::exception_ptr broken_off;  ///< the error, if its prefetch has broken off
   std::int64_t prefetch = 0;  ///< number of the last prefetch that gathers or gathered it; counted from 1, the same on all ranks
-  TrafficCount prefetch_traffic;  ///< of that prefetch
+  TrafficCount prefetch_traffic;  ///< of the last prefetch that has gathered it
 
  private:
   /// Takes the first `count` of positions_ as tokens.

@@ -97,8 +97,8 @@ class DeviceRows final : public RowSpace {
   HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) override {
     const gpu::Place place = gpu::place_of(ids);
     if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return {ids};
-    const InputError input_error =
-        ids_caller_.enter(ids, stream);  // detects a bad stream by recording an event, for which nothing waits
+    // Nothing waits for the event that this records: recording it detects a bad stream.
+    const InputError input_error = ids_caller_.enter(ids, stream);
     if (input_error != InputError::none) return {nullptr, nullptr, input_error};
     const gpu::OnDevice on(device_);  // the default stream depends on the current device
     gpu::copy(ids_.data(), ids, bytes, stream);

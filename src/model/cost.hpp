@@ -30,8 +30,8 @@ struct Problem {
   Level across = Level::system;                 ///< outermost level between nodes
   int switches = 1;                             ///< groups that exchanges may go along; 1: no such groups (switch_groups.hpp)
   int smallest_switch = 1, largest_switch = 1;  ///< nodes per group
-  bool any_schedule =
-      false;  ///< ranks contribute at most k entries, as they are, from host memory: results do not depend on the schedule
+  /// True if ranks contribute at most k entries, as they are, from host memory: results then do not depend on the schedule.
+  bool any_schedule = false;
   Parameters parameters{};  ///< of the algorithm; empty: its defaults
   // For packed algorithms:
   double packed_bytes = 1.02;               ///< compressed size of an element; the default is that of block_quantise

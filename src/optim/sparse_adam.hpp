@@ -57,8 +57,7 @@ class SparseAdamState {
     }
   };
   static constexpr std::int64_t most_steps = 4294967295;  // steps are kept in 32 bits for each weight
-  static constexpr std::int64_t chunk =
-      1024;  // number of entries that fit into the innermost cache, with their weights and moments
+  static constexpr std::int64_t chunk = 1024;             // entries that fit into the innermost cache, with weights and moments
 
   [[nodiscard]] std::uint32_t this_step() const { return static_cast<std::uint32_t>(state_.steps + 1); }
   void check(const SparseView<float>& part, std::span<const float> weights, double learning_rate) const;
