@@ -1,4 +1,4 @@
-// Element by element: add, scale, zero; and sums over all elements.
+// Operations on each element (add, scale, zero), and sums over all elements.
 #include "launch.cuh"
 #include "tile.cuh"
 
@@ -14,7 +14,7 @@ __device__ __forceinline__ void for_mine(std::int64_t count, F f) {
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x; i < count; i += stride) f(i);
 }
 
-/// Elements that a thread takes at once: 16 bytes, or one where an array is not aligned to that.
+/// The number of elements that a thread handles at once: 16 bytes, or one if an array is not aligned to 16 bytes.
 template <class T, bool aligned>
 inline constexpr int step = aligned ? 16 / sizeof(T) : 1;
 
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(threads_per_block) subtract_finite_kernel(cons
   });
 }
 
-/// What the residual holds of entries with key >= keep_old: to `olds`, or from there.
+/// Copies the residual's values of entries with key >= keep_old to `olds`, or back.
 template <class T, bool save>
 __global__ void __launch_bounds__(threads_per_block)
     keep_olds_kernel(T* residual, const std::uint32_t* indices, const T* values, std::int64_t count, Key<T> keep_old, T* olds) {
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(threads_per_block)
   });
 }
 
-/// What is summed up, of Moments or Exceedances.
+/// What Moments or Exceedances sum.
 template <class T>
 struct Sums {
   std::int64_t count;
@@ -99,14 +99,14 @@ struct AddSums {
   }
 };
 
-/// In scratch.
+/// Lies in scratch.
 template <class T>
 struct Partial {
   unsigned arrivals;
   Sums<T> of_block[1024];
 };
 
-/// deliver(sums) once, with the sums of each(value) over all entries of x + y; the same on every GPU.
+/// Sets *found to the result of summing each value of x + y; the same on every GPU.
 template <bool aligned, class G, class T, class Each, class Result>
 __global__ void __launch_bounds__(threads_per_block, 4)
     sum_kernel(const G* x, const T* y, Extent extent, Partial<T>* partial, Each each, Result* found) {

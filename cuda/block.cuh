@@ -1,4 +1,4 @@
-// block.cuh: what the threads of a block do together: scans and sums; what the blocks of a launch do together: prefixes over tiles.
+// block.cuh: what the threads of a block do together (scans and sums), and the blocks of a launch (prefixes over tiles).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@ namespace weir::kernels::cuda {
 
 inline constexpr unsigned whole_warp = 0xffffffffu;
 inline constexpr int threads_per_block = 256;
-/// Blocks that a multiprocessor has threads for, six at most.
+/// The number of blocks that a multiprocessor has threads for, six at most.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 inline constexpr int most_resident = 4;
 #else
@@ -19,7 +19,7 @@ inline constexpr int most_resident = 6;
 __device__ __forceinline__ unsigned lane() { return threadIdx.x % 32; }
 __device__ __forceinline__ unsigned warp() { return threadIdx.x / 32; }
 
-/// The sum of `value` over all threads before this one; `total`: over all. Every thread of the block takes part.
+/// Returns the sum of `value` over all threads before this one; `total`: over all. Every thread of the block takes part.
 __device__ inline std::uint64_t scan_block(std::uint64_t value, std::uint64_t& total) {
   constexpr int warps = threads_per_block / 32;
   __shared__ std::uint64_t sums[warps];
@@ -36,11 +36,11 @@ __device__ inline std::uint64_t scan_block(std::uint64_t value, std::uint64_t& t
     if (w < warp()) before += sums[w];
     total += sums[w];
   }
-  __syncthreads();  // `sums` is free for the next scan
+  __syncthreads();  // before the next scan writes `sums`
   return before + inclusive - value;
 }
 
-/// combine() over all threads' values in a tree that depends on nothing but the number of threads; the result is thread 0's.
+/// Combines all threads' values in a tree that depends only on the number of threads. Thread 0 has the result.
 template <class V, class Combine>
 __device__ V reduce_block(V value, Combine combine) {
   __shared__ V parts[threads_per_block];
@@ -51,17 +51,17 @@ __device__ V reduce_block(V value, Combine combine) {
     __syncthreads();
   }
   const V result = parts[0];
-  __syncthreads();  // `parts` is free for the next one
+  __syncthreads();  // before the next call writes `parts`
   return result;
 }
 
-/// True, for all threads, in the block that gets here last of all blocks; it then sees what the others wrote before. `arrivals`
-/// is zero before the launch.
+/// Returns true, for all threads, in the block that arrives last of all blocks; it sees what the others wrote before. `arrivals` is
+/// zero before the launch.
 __device__ inline bool is_last_block(unsigned* arrivals) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();  // for what the whole block wrote, which the barrier has put before it
+    __threadfence();  // for what the whole block wrote before the barrier
     last = atomicAdd(arrivals, 1u) + 1 == gridDim.x;
     __threadfence();
   }
@@ -69,17 +69,17 @@ __device__ inline bool is_last_block(unsigned* arrivals) {
   return last;
 }
 
-/// Counts of the tiles before this one, without waiting for all of them: decoupled look-back (Merrill and Garland, NVR-2016-002).
-/// A state is one word, so a reader sees it whole: in its two uppermost bits whether it holds nothing yet, the count of its tile,
-/// or the count of all tiles up to it. Blocks are started in the order of blockIdx.x, one tile each, so nobody waits for a block
+/// Counts of the tiles before this one, without waiting for all of them: decoupled look-back (Merrill and Garland, NVR-2016-002). A
+/// state is one word, so that a reader sees it whole. Its two uppermost bits say whether it is empty, has the count of its tile, or
+/// has the count of all tiles up to it. Blocks are started in the order of blockIdx.x, one tile each, so no block waits for one
 /// that has not begun.
 struct TileStates {
   static constexpr std::uint64_t of_tile = 1ull << 62, of_all = 2ull << 62, count_mask = of_tile - 1;
 
-  volatile unsigned long long* states;  // one a tile, zero before the launch
+  volatile unsigned long long* states;  // one per tile, zero before the launch
 
-  /// The count of all tiles before mine, which has `own`. Called by all lanes of one warp. A lane looks at one tile at a time, and
-  /// again only while it is empty: what hundreds of waiting warps read is traffic that the tiles themselves need.
+  /// Returns the count of all tiles before this block's, which has `own`. Called by all lanes of one warp. A lane reads one tile at
+  /// a time, and again only while it is empty: reads by hundreds of waiting warps take bandwidth that the tiles themselves need.
   __device__ std::uint64_t before(std::uint64_t own) const {
     constexpr unsigned retry_nanoseconds = 200;
     const auto tile = static_cast<std::int64_t>(blockIdx.x);
@@ -101,10 +101,10 @@ struct TileStates {
     return sum;
   }
 
-  /// The same, called by all threads of the block.
+  /// Does the same, called by all threads of the block.
   __device__ std::uint64_t before_in_block(std::uint64_t own) const { return before_in_block({*this}, {own}).of[0]; }
 
-  /// The same for several kinds of things at once, a warp each.
+  /// Does the same for several counts at once, one warp for each.
   template <int kinds>
   struct Counts {
     std::uint64_t of[kinds];
@@ -122,7 +122,7 @@ struct TileStates {
     Counts<kinds> counts;
 #pragma unroll
     for (int kind = 0; kind < kinds; ++kind) counts.of[kind] = results[kind];
-    __syncthreads();  // `results` is free for the next call
+    __syncthreads();  // before the next call writes `results`
     return counts;
   }
 };

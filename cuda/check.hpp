@@ -1,4 +1,4 @@
-// check.hpp: the CUDA runtime's errors as Weir's.
+// check.hpp: turns errors of the CUDA runtime into Weir's.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,12 +7,12 @@
 
 namespace weir {
 
-/// Throws Error(WEIR_ERR_MEMORY) where device memory ran out, else Error(WEIR_ERR_DEVICE), saying what was tried.
+/// Throws Error(WEIR_ERR_MEMORY) if device memory ran out, otherwise Error(WEIR_ERR_DEVICE), saying what was tried.
 void throw_cuda(cudaError_t error, const char* what);
 
 namespace cuda {
-/// Why there is no GPU to work with, empty where there is: from the versions of driver (0: none) and runtime, and what counting
-/// GPUs gave.
+/// Returns why there is no usable GPU; empty if there is one. Depends on the versions of driver (0: no driver) and runtime, and on
+/// the result of counting GPUs.
 [[nodiscard]] std::string reason_unusable(int driver, int runtime, cudaError_t error, int devices);
 }  // namespace cuda
 

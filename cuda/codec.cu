@@ -1,5 +1,5 @@
-// Messages of sparse vectors. Indices in bit vectors are written word by word, each thread looking up the entries of its word, and
-// read by counting the bits before each word: no atomics, so the same bytes on every run.
+// Messages of sparse vectors. Bit vectors of indices are written word by word: each thread looks up the entries of its word. They
+// are read by counting the bits before each word. Without atomics, the bytes are the same on every run.
 #include "codec/layout.hpp"
 #include "codec/parts.hpp"
 #include "cuda/wire.hpp"
@@ -28,16 +28,16 @@ __device__ __forceinline__ void store_bytes(std::byte* out, V value) {
   for (unsigned i = 0; i < sizeof(V); ++i) out[i] = static_cast<std::byte>(value >> (8 * i));
 }
 
-/// How values travel: as unsigned integers Word. Values are aligned to these in a message.
+/// How values travel: as unsigned integers Word. A message aligns values to the size of Word.
 template <class T, WireValues values>
 struct Values {
   using Word = std::conditional_t<values != WireValues::native, std::uint16_t, Key<T>>;
   static constexpr Word absent = static_cast<Word>(~Word{0});
-  /// `scale`: what float16 travels times.
+  /// `scale`: the factor that float16 values are multiplied by before they travel.
   static __device__ __forceinline__ Word pack(T value, float scale) {
     if constexpr (values == WireValues::native) {
       const auto bits = std::bit_cast<Word>(value);
-      // All bits set are kept for "no entry"; one bit less is the sign's quiet NaN.
+      // All bits set mean "no entry". A value with these bits is replaced by the quiet NaN of its sign.
       return bits != absent ? bits : static_cast<Word>(absent << (sizeof(T) == 4 ? 22 : 51));
     } else {
       using Narrow = std::conditional_t<values == WireValues::float16, float16, bfloat16>;
@@ -54,7 +54,7 @@ struct Values {
   }
 };
 
-/// Values and whole or low parts of indices, entry by entry. `low_bits` 32: coo.
+/// Packs values and whole or low parts of indices, one entry per thread. `low_bits` 32: coo.
 template <class T, WireValues values>
 __global__ void __launch_bounds__(threads_per_block)
     pack_kernel(const std::uint32_t* indices, const T* in, std::int64_t count, float scale, std::uint32_t base, int low_bits,
@@ -68,14 +68,14 @@ __global__ void __launch_bounds__(threads_per_block)
   if (low_bits == 32) store_bytes(low + 4 * i, relative);
   if (low_bits == 16) store_bytes(low + 2 * i, static_cast<std::uint16_t>(relative));
   if (low_bits == 8 || low_bits == 12) low[i] = static_cast<std::byte>(relative);
-  if (low_bits % 8 == 4 && i % 2 == 0) {  // two to a byte
+  if (low_bits % 8 == 4 && i % 2 == 0) {  // two per byte
     const int shift = low_bits - 4;
     const std::uint32_t next = i + 1 < count ? indices[i + 1] - base : 0;
     low[(low_bits == 12 ? count : 0) + i / 2] = static_cast<std::byte>(((relative >> shift) & 0xf) | ((next >> shift) & 0xf) << 4);
   }
 }
 
-/// The set bit of entry i.
+/// The position of entry i's bit.
 struct BitOf {
   const std::uint32_t* indices;
   std::uint32_t base;
@@ -86,7 +86,7 @@ struct BitOf {
   }
 };
 
-/// One 32-bit word of the bit vector per thread.
+/// Packs one 32-bit word of the bit vector per thread.
 __global__ void __launch_bounds__(threads_per_block)
     pack_bits_kernel(BitOf bit_of, std::int64_t count, std::uint64_t bits, std::byte* out) {
   const std::uint64_t first = static_cast<std::uint64_t>(thread_number()) * 32;
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(threads_per_block)
   if (i < count) reinterpret_cast<typename V::Word*>(out)[indices[i] - base] = V::pack(in[i], scale);
 }
 
-/// Values, and of coo the indices.
+/// Unpacks values, and for coo the indices.
 template <class T, WireValues values>
 __global__ void __launch_bounds__(threads_per_block)
     unpack_kernel(const std::byte* in, std::int64_t count, float scale, std::uint32_t base, const std::byte* coo,
@@ -160,7 +160,7 @@ struct BitVector {
   unsigned* malformed;
 };
 
-/// Consecutive words per thread; the number of an entry is that of set bits before its own.
+/// Unpacks consecutive words per thread. The number of an entry is the number of set bits before its own.
 __global__ void __launch_bounds__(threads_per_block) unpack_bits_kernel(BitVector v, std::uint32_t* indices) {
   const std::uint64_t first = static_cast<std::uint64_t>(thread_number()) * (32 * words_per_thread);
   std::uint32_t words[words_per_thread];
@@ -230,18 +230,18 @@ __global__ void __launch_bounds__(threads_per_block)
   }
 }
 
-/// In scratch, before the tile states.
+/// Lies in scratch, before the tile states.
 struct Verdict {
   unsigned malformed, arrivals;
 };
 
-/// What was decoded is strictly ascending and in its range; the last block says so, or that something was wrong before.
+/// Checks that what was decoded is strictly ascending and in its range. The last block writes the verdict, earlier errors included.
 __global__ void __launch_bounds__(threads_per_block)
     check_kernel(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t range, Verdict* verdict,
                  std::int64_t* malformed) {
   const std::int64_t i = thread_number();
   if (i < count) {
-    // Ascending, so the first and the last bound all, even where additions of `base` have wrapped around.
+    // Indices ascend, so the first and the last bound all, even if additions of `base` have wrapped around.
     const std::uint32_t index = indices[i];
     const bool wrong =
         (i > 0 && indices[i - 1] >= index) || (i == 0 && index < base) || (i == count - 1 && index - std::uint64_t{base} >= range);

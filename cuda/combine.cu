@@ -1,5 +1,5 @@
-// What memory makes of gradients: linear combinations, entries that end, gradients of 16 bits. Compiled without fused
-// multiplications and additions, so that they have the host's bits.
+// What error feedback computes from gradients: linear combinations, clearing of entries that were taken, gradients of 16 bits.
+// Compiled without fused multiplications and additions, so that they have the host's bits.
 #include "kernels/narrow.hpp"
 #include "launch.cuh"
 

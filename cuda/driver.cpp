@@ -8,7 +8,7 @@
 namespace weir::cuda {
 namespace {
 
-/// How many objects this process has loaded, unloaded ones included.
+/// Returns how many objects this process has loaded, unloaded ones included.
 unsigned long long objects_loaded() {
   unsigned long long count = 0;
   dl_iterate_phdr(
@@ -26,7 +26,7 @@ bool driver_is_loaded() {
   static std::atomic<bool> loaded = false;
   static std::atomic<unsigned long long> looked_at = 0;  // objects that were loaded when the driver was not
   if (loaded) return true;
-  // The loader looks for a missing library in every folder of its path: 10 to 30 us, a small plan's whole run.
+  // The loader searches every folder of its path for a missing library: 10 to 30 us, as long as a small plan's whole run.
   const unsigned long long count = objects_loaded();
   if (count == looked_at) return false;
   loaded = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) != nullptr;

@@ -3,7 +3,7 @@
 
 namespace weir::cuda {
 
-/// Somebody in this process has loaded it: before that, no pointer is CUDA's.
+/// Returns whether any code in this process has loaded the driver: before that, CUDA owns no pointer.
 [[nodiscard]] bool driver_is_loaded();
 
 }  // namespace weir::cuda

@@ -9,7 +9,7 @@ namespace {
 
 using namespace weir::kernels::cuda;
 
-constexpr int most_at_once = 4;  // elements of a piece
+constexpr int most_at_once = 4;  // elements per piece
 
 __global__ void __launch_bounds__(threads_per_block) fill_kernel(InitialValues values, std::int64_t count, float* out) {
   const std::int64_t columns = values.part().columns, stride = static_cast<std::int64_t>(gridDim.x) * threads_per_block;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(threads_per_block)
   });
 }
 
-/// Vectors of `size` elements, and what is left over one by one.
+/// Unpacks vectors of `size` elements, and the rest one by one.
 template <class Narrow, int size>
 __global__ void __launch_bounds__(threads_per_block) unpack_kernel(const Narrow* in, std::int64_t count, float* out) {
   const std::int64_t vectors = count / size, thread = thread_number();
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(threads_per_block)
   });
 }
 
-/// Elements of rows in registers, from and to memory: of the values, and of the arrays that the optimizer keeps.
+/// Elements of rows in registers, loaded from and stored to memory: of the values, and of the arrays that the optimizer keeps.
 template <Optimizer kind, int size>
 struct Elements {
   using Piece = Vector<float, size>;

@@ -1,12 +1,12 @@
-// Sorted entries between kernels that merge and encode them: counted by region and at a cut, shifted, divided, rounded as they
-// travel.
+// Kernels for sorted entries between merging and encoding: count them by region and at a cut, shift, divide, and round them for
+// the wire.
 #include "cuda/wire.hpp"
 #include "launch.cuh"
 
 namespace weir::kernels::cuda {
 namespace {
 
-/// One region per thread.
+/// Has one thread per region.
 __global__ void __launch_bounds__(threads_per_block)
     count_regions_kernel(const std::uint32_t* indices, std::int64_t count, const std::uint64_t* boundaries, int regions,
                          std::uint64_t* counts) {
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(threads_per_block)
   for_mine(count, [&](std::int64_t i) { out[i] = indices[i] + offset; });
 }
 
-/// In scratch.
+/// Lies in scratch.
 struct CutSums {
   unsigned arrivals;
   unsigned long long above, equal;
@@ -60,13 +60,13 @@ __global__ void __launch_bounds__(threads_per_block) divide_kernel(T* x, Extent 
 
 template <class Narrow>
 struct Rounding {
-  float scale, back;  // powers of two: as what is halved travels
+  float scale, back;  // powers of two, for values that travel halved
 
   explicit Rounding(int halvings) : scale(std::ldexp(1.0f, -halvings)), back(std::ldexp(1.0f, halvings)) {}
   __device__ __forceinline__ float round(float value) const {
     return scaled(widen(narrow_to<Narrow, true>(scaled(value, scale))), back);
   }
-  /// What rounding leaves of the value; zero where that is not finite.
+  /// Returns the value less its rounded value; zero if the rounded value is not finite.
   __device__ __forceinline__ float loss(float value) const {
     const float rounded = round(value);
     return key_of(rounded) < key_infinity<float> ? value - rounded : 0.0f;
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(threads_per_block)
   });
 }
 
-/// Calls f with how values travel.
+/// Calls f with the rounding of values that travel.
 template <class F>
 void with_rounding(wire::Wire wire, F f) {
   wire.values == WireValues::bfloat16 ? f(Rounding<bfloat16>(0)) : f(Rounding<float16>(wire.halvings));

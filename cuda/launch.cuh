@@ -1,4 +1,4 @@
-// launch.cuh: putting kernels onto a queue.
+// launch.cuh: puts kernels onto a queue.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ namespace weir::kernels::cuda {
 
 inline cudaStream_t stream_of(const Queue& queue) { return static_cast<cudaStream_t>(queue.stream); }
 
-/// Calls f with the queue's GPU as the thread's, which gets its own back.
+/// Calls f with the queue's GPU as the thread's current one, and restores the thread's own.
 template <class F>
 void on_device(const Queue& queue, const char* what, F f) {
   int current = 0;
@@ -26,7 +26,7 @@ void on_device(const Queue& queue, const char* what, F f) {
   check(error, what);
 }
 
-/// `blocks` blocks of threads_per_block threads.
+/// Launches `blocks` blocks of threads_per_block threads.
 template <class... Parameters>
 void launch(const Queue& queue, void (*kernel)(Parameters...), std::int64_t blocks, std::type_identity_t<Parameters>... arguments) {
   cudaLaunchConfig_t config{};
@@ -44,40 +44,41 @@ inline void clear(const Queue& queue, void* memory, std::int64_t bytes) {
 
 constexpr std::int64_t divide_up(std::int64_t count, std::int64_t by) { return (count + by - 1) / by; }
 
-/// Blocks of a launch in which each block has one tile of `size` elements, at least one.
+/// Returns the blocks of a launch in which each block has one tile of `size` elements; at least one.
 constexpr std::int64_t tiles_of(std::int64_t count, std::int64_t size) { return std::max<std::int64_t>(1, divide_up(count, size)); }
 
-/// Blocks of a launch in which blocks go over the array in strides: by `count` alone, so that sums do not depend on the GPU.
+/// Returns the blocks of a launch in which blocks go over the array in strides. Depends on `count` alone, so that sums do not
+/// depend on the GPU.
 constexpr std::int64_t strided_blocks(std::int64_t count, std::int64_t per_block) {
   return std::clamp<std::int64_t>(divide_up(count, per_block), 1, 1024);
 }
 
-/// The same where nothing depends on the number of blocks: `resident` a multiprocessor, as many as those of GPUs from 8.0 on hold
-/// at once, so that all are done at the same time.
+/// Returns the same if nothing depends on the number of blocks: `resident` per multiprocessor, the number that those of GPUs from
+/// 8.0 on hold at once, so that all blocks end at the same time.
 inline std::int64_t resident_blocks(const Queue& queue, std::int64_t count, std::int64_t per_block, int resident) {
   int multiprocessors = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, queue.device), "counting multiprocessors");
   return std::clamp<std::int64_t>(divide_up(count, per_block), 1, std::int64_t{multiprocessors} * resident);
 }
 
-/// This thread among all of the launch.
+/// Returns this thread's number among all threads of the launch.
 __device__ __forceinline__ std::int64_t thread_number() {
   return static_cast<std::int64_t>(blockIdx.x) * threads_per_block + threadIdx.x;
 }
 
-/// Calls f(i) for this thread's share of 0, ..., count - 1 in launches with a thread for each: one.
+/// Calls f(i) for this thread's share of 0, ..., count - 1, in launches with one thread for each i.
 template <class F>
 __device__ __forceinline__ void for_mine(std::int64_t count, F f) {
   const std::int64_t i = thread_number();
   if (i < count) f(i);
 }
 
-/// The number of elements, on the device.
+/// Returns the number of elements, on the device.
 __device__ __forceinline__ std::int64_t exact(const Extent& extent) {
   return extent.exact != nullptr && *extent.exact < extent.most ? *extent.exact : extent.most;
 }
 
-/// The first position in [low, high) of the sorted `list` with at least `value`, or `high`.
+/// Returns the first position in [low, high) of the sorted `list` with at least `value`, or `high`.
 template <class V>
 __device__ inline std::int64_t lower_bound(const std::uint32_t* list, std::int64_t low, std::int64_t high, V value) {
   while (low < high) {

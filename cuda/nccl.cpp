@@ -13,7 +13,7 @@
 namespace weir::cuda {
 namespace {
 
-constexpr int oldest = 22703;  // those before have one job per thread for all nonblocking groups, each overwriting the last one's
+constexpr int oldest = 22703;  // older ones have one job per thread for all nonblocking groups, and each overwrites the last
 constexpr std::chrono::seconds longest_farewell{5};
 
 static_assert(sizeof(NcclId) == sizeof(ncclUniqueId));
@@ -22,7 +22,7 @@ const NcclFunctions& nccl() { return nccl_library().call; }
 ncclComm_t native(void* comm) { return static_cast<ncclComm_t>(comm); }
 cudaStream_t native_stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-/// What goes on behind the scenes is no error.
+/// Throws for an error. An operation in progress is not an error.
 void check(ncclResult_t result, const char* what) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   fail(WEIR_ERR_DEVICE, "{} failed: NCCL says '{}'; NCCL_DEBUG=WARN in the environment makes it say more", what,
@@ -42,7 +42,7 @@ ncclDataType_t native_type(DataType type) {
   }
 }
 
-/// Gives the thread back its GPU: ending a communicator may leave it with that one's.
+/// Restores the thread's GPU: ending a communicator may leave the communicator's GPU current.
 class KeepDevice {
  public:
   KeepDevice() : known_(cudaGetDevice(&device_) == cudaSuccess) {}
@@ -57,7 +57,7 @@ class KeepDevice {
   bool known_;
 };
 
-/// A sum of products with `factor`. May be destroyed as soon as it has been named to NCCL.
+/// A sum of products with `factor`. May be destroyed as soon as it has been passed to NCCL.
 class Sum {
  public:
   Sum(ncclComm_t comm, DataType type, double factor) : comm_(comm) {
@@ -94,7 +94,7 @@ class Sum {
   ncclRedOp_t op_ = ncclSum;
 };
 
-/// Several calls as one operation.
+/// Makes several calls as one operation.
 template <class Calls>
 void as_group(const char* what, Calls calls) {
   check(nccl().group_start(), what);
@@ -107,7 +107,7 @@ void as_group(const char* what, Calls calls) {
   check(nccl().group_end(), what);
 }
 
-/// All ranks have a part, and these are equally large.
+/// Returns whether all ranks have a part, and all parts are equally large.
 bool is_even(NcclCommunicator::Bounds bounds, int size) {
   if (static_cast<int>(bounds.size()) != size + 1) return false;
   for (std::size_t i = 2; i < bounds.size(); ++i) {

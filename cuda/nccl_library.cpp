@@ -24,7 +24,7 @@ class Loader {
   void* handle_;
 };
 
-/// Loads the library, which stays loaded: communicators may outlive the caller that asked first.
+/// Loads the library. It stays loaded, because communicators may outlive the caller that first asked for it.
 NcclLibrary load() {
   NcclLibrary library;
   void* const handle = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);

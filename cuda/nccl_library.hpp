@@ -1,4 +1,4 @@
-// nccl_library.hpp: NCCL's functions, from its shared library. Only for nccl.cpp and what takes the library's place in tests.
+// nccl_library.hpp: NCCL's functions, from its shared library. Only for nccl.cpp, and for tests that replace the library.
 #pragma once
 
 #include <nccl.h>
@@ -29,12 +29,12 @@ struct NcclFunctions {
 struct NcclLibrary {
   NcclFunctions call;
   int version = 0;
-  std::string why_not;  ///< empty: all functions are there
+  std::string why_not;  ///< empty: all functions were found
 };
 [[nodiscard]] const NcclLibrary& nccl_library();
 
-/// Why NCCL cannot be used, empty where it can: from what loading it has said (nullptr: it is loaded) and its version (0: it does
-/// not say).
+/// Returns why NCCL cannot be used; empty if it can. `load_error`: of loading it, nullptr if it is loaded. `version`: 0 if it has
+/// not said.
 [[nodiscard]] std::string reason_without_nccl(const char* load_error, int version);
 
 }  // namespace weir::cuda

@@ -1,4 +1,4 @@
-// What a build without NCCL has in place of nccl.cpp: it says so.
+// Replaces nccl.cpp in a build without NCCL, and says so.
 #include "base/error.hpp"
 #include "cuda/nccl.hpp"
 

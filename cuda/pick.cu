@@ -1,4 +1,4 @@
-// Random places: one in each of k strata.
+// Picks random places: one in each of k strata.
 #include "compress/cuda_kernels.hpp"
 #include "kernels/narrow.hpp"
 #include "launch.cuh"
@@ -8,7 +8,7 @@ namespace {
 
 using namespace weir::kernels::cuda;
 
-/// A thread has the strata that share a block of random numbers.
+/// A thread handles the strata that share a block of random numbers.
 template <class G, class T>
 __global__ void __launch_bounds__(threads_per_block)
     pick_kernel(const G* x, Strata strata, Draw draw, bool scales_up, std::uint32_t* indices, T* values) {

@@ -1,5 +1,5 @@
-// Quantisers: a code of a few bits for each element, a number for each bucket. Compiled without fused multiplications and
-// additions: messages are those of the host's codecs, bit for bit.
+// Quantisers: a code of a few bits for each element, and numbers for each bucket. Compiled without fused multiplications and
+// additions, so that messages are those of the host's codecs, bit for bit.
 #include <bit>
 
 #include "compress/cuda_kernels.hpp"
@@ -13,12 +13,12 @@ using namespace weir::kernels::cuda;
 
 static_assert(code_chunk == threads_per_block && code_chunk == random_group);
 
-constexpr std::int64_t piece = 4096;  // elements of a warp that looks for the largest
+constexpr std::int64_t piece = 4096;  // elements of a warp that searches for the largest
 constexpr int resident = 6;           // blocks of a multiprocessor
 
 __device__ __forceinline__ std::int64_t warp_number() { return thread_number() / 32; }
 
-/// Each warp has a piece of a bucket. Headers are zero before.
+/// Has one warp per piece of a bucket. Headers are zero before.
 __global__ void __launch_bounds__(threads_per_block)
     largest_kernel(QuantiserLayout layout, const float* values, std::int64_t count, std::int64_t size, unsigned* headers) {
   const std::int64_t begin = warp_number() * size;
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(threads_per_block)
   if (lane() == 0) atomicMax(headers + begin / layout.bucket_of(count), most);
 }
 
-/// Each warp has a bucket, each lane one of the 32 partial sums of sum_of().
+/// Has one warp per bucket, and one lane for each of the 32 partial sums of sum_of().
 template <class Scheme>
 __global__ void __launch_bounds__(threads_per_block)
     sums_kernel(Scheme scheme, QuantiserLayout layout, const float* values, std::int64_t count, float* headers) {
@@ -74,7 +74,8 @@ __global__ void __launch_bounds__(threads_per_block)
   if (lane() == 0) scheme.header(sums, size, headers + bucket * Scheme::headers);
 }
 
-/// Byte `number` of a chunk of `count` codes, a multiple of 8: as pack_codes(), after the low bytes of codes of more than 8 bits.
+/// Returns byte `number` of a chunk of `count` codes, a multiple of 8. Codes of more than 8 bits begin with their low bytes; the
+/// rest is as pack_codes() writes it.
 __device__ __forceinline__ unsigned packed_byte(const std::uint16_t* codes, int count, int bits, int number) {
   int shift = 0;
   if (bits > 8) {
@@ -98,7 +99,7 @@ __device__ __forceinline__ unsigned packed_byte(const std::uint16_t* codes, int 
   }
 }
 
-/// Code `number` of such a chunk.
+/// Returns code `number` of such a chunk.
 __device__ __forceinline__ int packed_code(const std::byte* in, int count, int bits, int number) {
   unsigned code = 0;
   int shift = 0;
@@ -124,7 +125,7 @@ __device__ __forceinline__ int chunk_size(std::int64_t count, std::int64_t chunk
   return static_cast<int>(left < code_chunk ? left : code_chunk);
 }
 
-/// A block takes chunk by chunk.
+/// Blocks take chunks in turns.
 template <class Scheme>
 __global__ void __launch_bounds__(threads_per_block)
     encode_kernel(Scheme scheme, QuantiserLayout layout, Draw draw, std::int64_t first, const float* values, std::int64_t count,

@@ -1,12 +1,12 @@
-// ranges.hpp: named ranges of time for NVIDIA's profilers (NVTX): what a run does, on the timeline of Nsight Systems. Without CUDA,
-// and where no profiler listens, nothing.
+// ranges.hpp: named time ranges for NVIDIA's profilers (NVTX), which show a run's stages on the timeline of Nsight Systems. Without
+// CUDA or a profiler they do nothing.
 #pragma once
 
 #include <cstdint>
 
 namespace weir::cuda {
 
-/// `name` is a string literal. Ranges may overlap. Any thread.
+/// Begins a range. `name` is a string literal. Ranges may overlap. Any thread may call it.
 [[nodiscard]] std::uint64_t begin_range(const char* name) noexcept;
 void end_range(std::uint64_t range) noexcept;
 

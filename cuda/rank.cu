@@ -8,11 +8,11 @@ namespace {
 using Bin = unsigned long long;
 constexpr int digit_bits = 11, digits = 1 << digit_bits;
 
-/// Blocks that a multiprocessor holds at once.
+/// The number of blocks that a multiprocessor holds at once.
 template <class T>
 inline constexpr int resident = sizeof(T) == 4 && most_resident > 4 ? 5 : 4;
 
-/// Between the passes of kth_key, in scratch, zero before the first.
+/// The state between the passes of kth_key, in scratch, zero before the first.
 template <class T>
 struct Progress {
   Key<T> prefix;  // the digits found so far
@@ -21,7 +21,7 @@ struct Progress {
   Bin bins[digits];
 };
 
-/// Adds up to shared bins and then to `bins`.
+/// Counts in shared bins, then adds these to `bins`.
 template <class Each>
 __device__ void count_in_block(Bin* bins, int size, Each each) {
   __shared__ unsigned counts[digits];
@@ -34,8 +34,8 @@ __device__ void count_in_block(Bin* bins, int size, Each each) {
   }
 }
 
-/// Counts of one thread in bins that it shares with others. Equal bins in a row are counted by one atomic operation: where ties
-/// abound, threads would queue up at one bin.
+/// Counts of one thread in bins that it shares with others. Counts equal bins in a row by one atomic operation: with many ties,
+/// threads would otherwise queue at one bin.
 template <class Count>
 class Counting {
  public:
@@ -58,7 +58,7 @@ class Counting {
   unsigned pending_ = 0;
 };
 
-/// One digit of the k-th key: all blocks count, the last one decides.
+/// Finds one digit of the k-th key: all blocks count, and the last one decides.
 template <class G, class T, bool aligned>
 __global__ void __launch_bounds__(threads_per_block, resident<T>)
     kth_key_kernel(const G* x, Extent extent, std::int64_t k, int shift, int bits, Progress<T>* progress, KthKey<T>* found) {
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(threads_per_block, resident<T>)
     Counting<unsigned> counting(counts);
     for_tiles<T, aligned>(x, static_cast<const T*>(nullptr), count, [&](T value) {
       const Key<T> key = key_of(value);
-      // `prefix` and the digits of `key` above this one; shifted in two steps, since one by all bits is undefined.
+      // Compares `prefix` with the digits of `key` above this one. Shifts in two steps, because one shift by all bits is undefined.
       if (key != 0 && (key >> shift >> bits) == (prefix >> shift >> bits))
         counting.add(static_cast<std::uint32_t>(key >> shift) & static_cast<std::uint32_t>(size - 1));
     });
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(threads_per_block, resident<T>)
   });
   if (!is_last_block(&progress->arrivals)) return;
 
-  // Each thread has a run of bins, thread 0 the highest.
+  // Each thread has a run of bins; thread 0 has the highest.
   constexpr int run = digits / threads_per_block;
   const int per_thread = size / threads_per_block > 0 ? size / threads_per_block : 1;
   const int highest = size - 1 - static_cast<int>(threadIdx.x) * per_thread;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(threads_per_block, resident<T>)
   const std::int64_t greater = progress->greater;
   const std::int64_t left = k - greater;
   const std::uint64_t wanted = left > 0 ? static_cast<std::uint64_t>(left) : 0;
-  __syncthreads();  // everybody has read `greater`
+  __syncthreads();  // all threads have read `greater`
   const auto decide = [&](int bin, std::uint64_t bins_above, std::uint64_t equal) {
     const auto key = static_cast<Key<T>>(prefix | static_cast<Key<T>>(bin) << shift);
     progress->prefix = key;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(threads_per_block, resident<T>)
     if (before < wanted && wanted <= before + in_run[i]) decide(highest - i, before, in_run[i]);
     before += in_run[i];
   }
-  if (threadIdx.x == 0 && wanted > total) {  // fewer than k: down to the lowest key, which is 1
+  if (threadIdx.x == 0 && wanted > total) {  // fewer than k: take the lowest key, which is 1
     const std::uint64_t equal = shift == 0 ? progress->bins[1] : progress->bins[0];
     decide(0, total - equal, equal);
     if (shift == 0) found->key = 1;

@@ -1,4 +1,4 @@
-// Rows of matrices: gathering them, and adding up groups of them.
+// Rows of matrices: gathers them, and sums groups of them.
 #include "rows.cuh"
 
 namespace weir::kernels::cuda {

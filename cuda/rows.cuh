@@ -1,5 +1,5 @@
-// rows.cuh: how kernels walk over the rows of matrices. A row is worked on by as many threads as it has vectors, up to a warp;
-// narrow rows share a warp.
+// rows.cuh: how kernels go through the rows of matrices. A row has as many threads as it has vectors, up to a warp; narrow rows
+// share a warp.
 #pragma once
 
 #include "launch.cuh"
@@ -7,10 +7,10 @@
 
 namespace weir::kernels::cuda {
 
-/// How threads are laid over rows of `width` elements, taken `size` at a time.
+/// How threads are assigned to rows of `width` elements, taken `size` at a time.
 struct Shape {
   std::int64_t rows, width;
-  int log_lanes;  // 2^log_lanes threads a row
+  int log_lanes;  // 2^log_lanes threads per row
 };
 
 /// Calls f(row, first column) for this thread's share, `size` columns at a time.
@@ -24,8 +24,8 @@ __device__ __forceinline__ void for_pieces(Shape shape, F f) {
     f(row, column);
 }
 
-/// Element by element the sum of rows order[begin], ..., order[end - 1] of x, at least one, in this order: `size` columns from
-/// `column` on.
+/// Returns, element by element, the sum of rows order[begin], ..., order[end - 1] of x, at least one, in this order: `size` columns
+/// from `column` on.
 template <class T, int size>
 __device__ __forceinline__ Vector<T, size> sum_of_members(const T* x, std::int64_t width, std::int64_t column,
                                                           const std::uint32_t* order, std::uint32_t begin, std::uint32_t end) {
@@ -35,7 +35,7 @@ __device__ __forceinline__ Vector<T, size> sum_of_members(const T* x, std::int64
   };
   std::uint32_t i = begin;
   Piece sum = member(i++);
-  // Rows are asked for ahead of the additions, which wait for each other.
+  // Load rows ahead of the additions, which depend on each other.
   constexpr int ahead = 4;
   for (; i + ahead <= end; i += ahead) {
     Piece next[ahead];

@@ -44,7 +44,7 @@ Place place_of(const void* address) {
   if (!driver_is_loaded()) return {};
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
-    cudaGetLastError();  // an unknown address is no error of ours
+    cudaGetLastError();  // clears the error: an unknown address is not one
     return {};
   }
   switch (attributes.type) {
@@ -121,7 +121,7 @@ void Event::record(void* stream) { check(cudaEventRecord(native_event(event_), n
 bool Event::reached() {
   const cudaError_t error = cudaEventQuery(native_event(event_));
   if (error == cudaErrorNotReady) {
-    cudaGetLastError();  // nobody's error
+    cudaGetLastError();  // clears the error: not being done is not one
     return false;
   }
   check(error, "work on the GPU");

@@ -1,8 +1,8 @@
-// runtime.hpp: what the library needs of CUDA besides kernels: memory, events, copies. No CUDA header is needed to include it;
-// streams are void* (cudaStream_t).
+// runtime.hpp: what the library needs of CUDA besides kernels: memory, events, copies. No CUDA header is needed to include this
+// file; streams are void* (cudaStream_t).
 //
-// In a build without CUDA, why_unusable() says so, place_of() and device_count() know of nothing, OnDevice, Memory, Stream,
-// describe(), synchronize() and copy() throw, and the rest is not there.
+// In a build without CUDA, why_unusable() says so, place_of() finds host memory and device_count() no device. OnDevice, Memory,
+// Stream, describe(), synchronize() and copy() throw. The rest is missing.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace weir::cuda {
 
-/// Empty where there is a GPU to work with; else the reason: built without CUDA, no driver, one older than the toolkit, no GPU.
+/// Returns why there is no usable GPU (built without CUDA, no driver, one older than the toolkit, no GPU); empty if there is one.
 [[nodiscard]] const std::string& why_unusable();
 
-/// What `address` points to. Memory that CUDA does not know is host memory. Does not wake up a driver that the process has not
-/// used.
+/// What an address points to. Memory that CUDA does not know is host memory. place_of() does not start a driver that the process
+/// has not used.
 struct Place {
   enum class Kind : std::uint8_t { host, pinned, device, managed } kind = Kind::host;
   int device = -1;  ///< for device and managed memory
@@ -37,7 +37,7 @@ struct DeviceInfo {
 };
 [[nodiscard]] DeviceInfo describe(int device);
 
-/// Makes `device` the thread's, and gives back what was.
+/// Makes `device` the thread's, and restores the former one in the destructor.
 class OnDevice {
  public:
   explicit OnDevice(int device);
@@ -51,7 +51,7 @@ class OnDevice {
 
 enum class MemoryKind : std::uint8_t { device, pinned };
 
-/// Uninitialised bytes on the thread's device, or of the host's memory that it reads and writes directly. Throws
+/// Uninitialised bytes on the thread's device, or host memory that the device reads and writes directly. Throws
 /// Error(WEIR_ERR_MEMORY).
 class Memory {
  public:
@@ -90,11 +90,11 @@ class Array {
 };
 template <class V>
 using DeviceArray = Array<V, MemoryKind::device>;
-/// Elements can be read and written by host and device, not by both at once.
+/// Host and device can read and write the elements, but not both at once.
 template <class V>
 using PinnedArray = Array<V, MemoryKind::pinned>;
 
-/// A stream of its own on the thread's device; it does not wait for the default stream.
+/// A new stream on the thread's device, which does not wait for the default stream.
 class Stream {
  public:
   Stream();
@@ -107,31 +107,31 @@ class Stream {
   void* stream_ = nullptr;
 };
 
-/// A point in the work of a stream. Awaited by the engine like a request.
+/// A point in the work of a stream. The engine awaits it as it does a request.
 class Event final : public Completion {
  public:
   Event();
   ~Event() override;
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  /// From now on: after what is on `stream` at present.
+  /// Sets the point to the end of the work that is on `stream` now.
   void record(void* stream);
-  /// Throws Error(WEIR_ERR_DEVICE) if what it waits for has failed.
+  /// Throws Error(WEIR_ERR_DEVICE) if the work before it has failed.
   [[nodiscard]] bool reached() override;
-  /// Later work on `stream` waits for it.
+  /// Makes later work on `stream` wait for it.
   void hold(void* stream) const;
 
  private:
   void* event_ = nullptr;
 };
 
-/// False for a destroyed stream, as far as CUDA can tell. The default stream (nullptr) is one.
+/// Returns false for a destroyed stream, as far as CUDA can tell. The default stream (nullptr) is a stream.
 [[nodiscard]] bool is_stream(void* stream);
 
 /// Waits until all work on `stream` is done.
 void synchronize(void* stream);
 
-/// Between any two places, in the order of `stream`; returns at once where host memory is pinned.
+/// Copies between any two places, in the order of `stream`. Returns at once if host memory is pinned.
 void copy(void* to, const void* from, std::int64_t bytes, void* stream);
 
 }  // namespace weir::cuda

@@ -1,11 +1,11 @@
-// Selection by a threshold or a band: one read of the array, what is selected written in index order.
+// Selection by a threshold or a band: reads the array once, and writes what is selected in the order of indices.
 #include "launch.cuh"
 #include "tile.cuh"
 
 namespace weir::kernels::cuda {
 namespace {
 
-// In a tile's count for TileStates: the hits, and above them the number of tiles that hold something not finite.
+// A tile's count for TileStates has the hits in its low bits, and above them the number of tiles with non-finite elements.
 constexpr int hit_bits = 33;
 constexpr std::uint64_t hit_mask = (1ull << hit_bits) - 1;
 
@@ -22,26 +22,26 @@ struct Selection {
   Found* found;
 };
 
-/// Returns the key from which on the residual that a hit keeps depends on the number of the hit.
+/// Returns the smallest key for which the residual that a hit keeps depends on the number of the hit.
 template <class G, class T>
 __device__ __forceinline__ Key<T> undecided(const Selection<G, T>& s) {
   constexpr Key<T> infinity = key_infinity<T>;
   return s.keep_old < infinity ? s.keep_old : infinity;
 }
 
-/// A tile's sums wait in shared memory while the counts of the tiles before come in, which takes longer than to read it: what a
-/// multiprocessor holds of tiles must cover that time. On an H100, 6 tiles of 32 KB do, and 8 of 16 KB do not.
+/// Rows of a tile. A tile's sums wait in shared memory for the counts of the tiles before, which takes longer than reading the
+/// tile: the tiles that a multiprocessor holds must cover that time. On an H100, 6 tiles of 32 KB do, and 8 of 16 KB do not.
 constexpr int select_rows = 8;
 template <class T>
 using SelectTile = WarpTile<T, select_rows>;
 
-/// The sums of this thread's elements, which go to `kept`, and into the residual unless they are hits and undecided; and which of
-/// them are hits, four bits a row. False if a sum is not finite.
+/// Sums this thread's elements. Writes the sums to `kept`, and to the residual unless they are undecided hits. Sets `hits` to which
+/// of them are hits, four bits per row. Returns false if a sum is not finite.
 template <bool compensate, bool whole, bool as_vector, class G, class T, class V, int size>
 __device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<V, size> (&kept)[select_rows][threads_per_block],
                                           unsigned& hits) {
   using Tile = SelectTile<T>;
-  constexpr int at_once = compensate ? 2 : 4;  // rows that are asked for before any is used
+  constexpr int at_once = compensate ? 2 : 4;  // rows whose loads are issued before any is used
   const Key<T> held = undecided(s);
   bool finite = true;
 #pragma unroll
@@ -84,7 +84,7 @@ __device__ __forceinline__ bool take_tile(const Selection<G, T>& s, Vector<V, si
   return finite;
 }
 
-/// Blocks that a multiprocessor holds at once, by registers.
+/// The number of blocks that a multiprocessor has registers for.
 template <class T>
 inline constexpr int resident = sizeof(T) == 8 ? 3 : most_resident;
 
@@ -92,7 +92,7 @@ template <class G, class T, bool compensate, bool aligned>
 __global__ void __launch_bounds__(threads_per_block, resident<T>) select_kernel(Selection<G, T> s) {
   using Tile = SelectTile<T>;
   constexpr int size = width<T>;
-  using V = std::conditional_t<compensate, T, G>;  // what sums are made of
+  using V = std::conditional_t<compensate, T, G>;  // the type of kept values
   __shared__ Vector<V, size> kept[select_rows][threads_per_block];
   unsigned hits = 0;
   const bool finite = Tile::is_whole(s.count) ? take_tile<compensate, true, aligned>(s, kept, hits)
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(threads_per_block, sizeof(G) == 2 ? 2 : 3) kee
   const HitNumbers<band_rows> above_numbers(above), between_numbers(between);
   const auto tiles_before = TileStates::before_in_block({s.above, s.between}, {above_numbers.total(), between_numbers.total()});
   const std::uint64_t above_before = tiles_before.of[0], between_before = tiles_before.of[1];
-  // Counts those of the first `number` in between that are in the slice.
+  // Counts how many of the first `number` hits in between are in the slice.
   const auto in_slice = [&](std::uint64_t number) { return (number < end ? number : end) - (number < start ? number : start); };
   if (blockIdx.x == gridDim.x - 1 && threadIdx.x == 0) {
     *s.found = static_cast<std::int64_t>(above_before + above_numbers.total() + in_slice(between_before + between_numbers.total()));

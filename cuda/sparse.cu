@@ -1,4 +1,4 @@
-// Sorted sparse vectors: union with sums, and their entries into dense arrays.
+// Sorted sparse vectors: merges two, summing equal indices, and scatters entries into dense arrays.
 #include "launch.cuh"
 
 namespace weir::kernels::cuda {
@@ -20,8 +20,8 @@ struct Merge {
   std::int64_t* found;
 };
 
-/// How many of the first `step` entries of the merged list, a's before b's equal ones, are a's: between `low` and `high` (Green,
-/// McColl and Bader, ICS 2012).
+/// Returns how many of the first `step` entries of the merged list are from a, if a's come before b's equal ones. The result is
+/// between `low` and `high` (Green, McColl and Bader, ICS 2012).
 template <class T>
 __device__ std::int64_t merge_path(const Merge<T>& m, std::int64_t step, std::int64_t low, std::int64_t high) {
   while (low < high) {
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(threads_per_block) merge_add_kernel(Merge<T> m
   const std::int64_t a_count = exact(m.a_count), b_count = exact(m.b_count), all = a_count + b_count;
   const std::int64_t tile_begin = static_cast<std::int64_t>(blockIdx.x) * steps_per_block;
 
-  // Where the tile's part of a begins and ends: threads 0 and 1 search in all of a, then every thread in this part.
+  // Find where the tile's part of a begins and ends: threads 0 and 1 search in all of a, then every thread in this part.
   __shared__ std::int64_t part[2];
   if (threadIdx.x < 2) {
     const std::int64_t step = min(all, tile_begin + static_cast<std::int64_t>(threadIdx.x) * steps_per_block);

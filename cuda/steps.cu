@@ -1,4 +1,4 @@
-// What optimizers do to weights. Compiled without fused multiplications and additions, so that weights and norms have the host's
+// Steps of optimizers on weights. Compiled without fused multiplications and additions, so that weights and norms have the host's
 // bits.
 #include <cmath>
 
@@ -8,11 +8,11 @@
 namespace weir::kernels::cuda {
 namespace {
 
-constexpr int partials = 16, resident = 8;  // sums that run side by side, as kernels.hpp says; blocks of a multiprocessor
+constexpr int partials = 16, resident = 8;  // sums that run side by side, as in kernels.hpp; blocks of a multiprocessor
 constexpr int per_thread = 4, tile = per_thread * threads_per_block;
 
-/// Sums of `sums` numbers for each element of this block's piece of an array, in the host's order: while one warp adds up the tile
-/// that is done, the others are at the next one. each(i, out) writes the numbers of element i.
+/// Sums `sums` numbers per element over this block's piece of an array, in the host's order. While one warp sums the numbers of a
+/// tile, the others compute those of the next one. each(i, out) writes the numbers of element i.
 template <int sums, class Each, class Result>
 __device__ void sum_piece(std::int64_t begin, std::int64_t end, Each each, Result* found) {
   static_assert(sums * partials <= 32, "one warp adds");
@@ -39,7 +39,7 @@ __device__ void sum_piece(std::int64_t begin, std::int64_t end, Each each, Resul
   if (threadIdx.x == 0) *found = Each::result(partial, other);
 }
 
-/// The piece of this block.
+/// Sums the piece of this block.
 template <int sums, class Each, class Result>
 __device__ void sum_mine(std::int64_t count, std::int64_t block, Each each, Result* found) {
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * block, end = begin + block;

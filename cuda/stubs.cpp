@@ -1,4 +1,4 @@
-// What a build without CUDA has in place of runtime.cpp: it says so.
+// Replaces runtime.cpp in a build without CUDA, and says so.
 #include "base/error.hpp"
 #include "cuda/runtime.hpp"
 

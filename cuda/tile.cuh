@@ -1,7 +1,7 @@
-// tile.cuh: how a block walks over its tile of an array, and where what it keeps goes.
+// tile.cuh: how a block goes through its tile of an array, and where it writes what it keeps.
 //
-// A tile is `rows` rows of threads_per_block vectors of 16 bytes (of a 4-byte element; as many elements of other types): thread t
-// holds vector t of each row, so a row is read and written as one piece. The order of elements is rows, threads, elements of a
+// A tile is `rows` rows of threads_per_block vectors. A vector has 16 bytes of T, or as many elements of a narrower type. Thread t
+// has vector t of each row, so a row is read and written as one piece. The order of elements is rows, threads, elements of a
 // vector.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace weir::kernels::cuda {
 
 inline constexpr int rows = 4;
 template <class T>
-inline constexpr int width = 16 / sizeof(T) < 4 ? 2 : 4;  // elements a vector
+inline constexpr int width = 16 / sizeof(T) < 4 ? 2 : 4;  // elements per vector
 template <class T>
 inline constexpr std::int64_t tile_size = std::int64_t{rows} * threads_per_block* width<T>;
 
@@ -23,19 +23,19 @@ struct alignas(sizeof(G) * size) Vector {
   G at[size];
 };
 
-/// Where element 0 of this thread's vector in `row` lies.
+/// Returns the position of element 0 of this thread's vector in `row`.
 template <class T>
 __device__ __forceinline__ std::int64_t position(int row, std::int64_t tile = blockIdx.x) {
   return tile * tile_size<T> + (row * threads_per_block + static_cast<std::int64_t>(threadIdx.x)) * width<T>;
 }
 
-/// All of the tile lies in an array of `count`.
+/// Returns whether all of the tile lies in an array of `count`.
 template <class T>
 __device__ __forceinline__ bool is_whole(std::int64_t count, std::int64_t tile = blockIdx.x) {
   return (tile + 1) * tile_size<T> <= count;
 }
 
-/// Elements of this thread's vector in `row` of an array of `count`. `whole`: is_whole().
+/// Returns the number of elements of this thread's vector in `row` that lie in an array of `count`. `whole`: is_whole().
 template <class T, bool whole>
 __device__ __forceinline__ int present(int row, std::int64_t count, std::int64_t tile = blockIdx.x) {
   if constexpr (whole) return width<T>;
@@ -43,14 +43,14 @@ __device__ __forceinline__ int present(int row, std::int64_t count, std::int64_t
   return left >= width<T> ? width<T> : left > 0 ? static_cast<int>(left) : 0;
 }
 
-/// Whether what is read or written is wanted again soon: what is not need not push other things out of the caches.
+/// Whether memory that is read or written will be used again soon. If not, it need not push other data out of the caches.
 enum class Use { again, once };
 
-/// Integers of as many bytes: what functions with cache hints take.
+/// Integers of that many bytes, which functions with cache hints take.
 template <std::size_t bytes>
 using Words = std::conditional_t<bytes == 16, uint4, uint2>;
 
-/// `as_vector`: all elements are present, and x is at a multiple of the vector's size.
+/// Loads a vector. `as_vector`: all elements are present, and x is at a multiple of the vector's size.
 template <bool as_vector, Use use, class G, int size>
 __device__ __forceinline__ Vector<G, size> load(const G* x, std::int64_t position, int present) {
   using Whole = Vector<G, size>;
@@ -65,7 +65,7 @@ __device__ __forceinline__ Vector<G, size> load(const G* x, std::int64_t positio
   return vector;
 }
 
-/// What is stored is not wanted again soon.
+/// Stores a vector that will not be used again soon.
 template <bool as_vector, class G, int size>
 __device__ __forceinline__ void store_once(G* x, std::int64_t position, int present, const Vector<G, size>& vector) {
   using Whole = Vector<G, size>;
@@ -79,7 +79,7 @@ __device__ __forceinline__ void store_once(G* x, std::int64_t position, int pres
   }
 }
 
-/// This thread's vectors of a tile. All are asked for before any is used: bytes in flight are what bandwidth is made of.
+/// Loads this thread's vectors of a tile. Issues all loads before it uses any, because bandwidth depends on bytes in flight.
 template <class T, bool aligned, class G>
 __device__ __forceinline__ void load_tile(const G* x, std::int64_t count, std::int64_t tile, Vector<G, width<T>> (&vectors)[rows]) {
   if (aligned && is_whole<T>(count, tile)) {
@@ -92,9 +92,9 @@ __device__ __forceinline__ void load_tile(const G* x, std::int64_t count, std::i
   }
 }
 
-/// Calls f(value) for this thread's share of x, or of x + y where y is not nullptr, in launches whose blocks take tiles in turns.
-/// Which elements a thread gets, in what order, depends on the number of blocks only. `aligned`: x and y are at multiples of the
-/// vectors' sizes.
+/// Calls f(value) for this thread's share of x, or of x + y if y is not nullptr, in launches whose blocks take tiles in turns.
+/// Which elements a thread gets, and in what order, depends only on the number of blocks. `aligned`: x and y are at multiples of
+/// the vectors' sizes.
 template <class T, bool aligned, class G, class F>
 __device__ __forceinline__ void for_tiles(const G* x, const T* y, std::int64_t count, F f) {
   for (std::int64_t tile = blockIdx.x; tile * tile_size<T> < count; tile += gridDim.x) {
@@ -114,20 +114,20 @@ __device__ __forceinline__ void for_tiles(const G* x, const T* y, std::int64_t c
   }
 }
 
-/// A tile of which each warp has one piece: `rows_` rows of 32 vectors. The order of elements is warps, rows, lanes, elements of a
+/// A tile in which each warp has one piece: `rows_` rows of 32 vectors. The order of elements is warps, rows, lanes, elements of a
 /// vector.
 template <class T, int rows_>
 struct WarpTile {
   static_assert(rows_ <= 8, "four bits a row in a word of hits");
   static constexpr std::int64_t size = std::int64_t{rows_} * threads_per_block * width<T>;
 
-  /// Where element 0 of this thread's vector in `row` lies.
+  /// Returns the position of element 0 of this thread's vector in `row`.
   static __device__ __forceinline__ std::int64_t position(int row) {
     return blockIdx.x * size + ((static_cast<std::int64_t>(warp()) * rows_ + row) * 32 + lane()) * width<T>;
   }
-  /// All of the tile lies in an array of `count`.
+  /// Returns whether all of the tile lies in an array of `count`.
   static __device__ __forceinline__ bool is_whole(std::int64_t count) { return (blockIdx.x + 1) * size <= count; }
-  /// Elements of this thread's vector in `row` of an array of `count`. `whole`: is_whole().
+  /// Returns the number of elements of this thread's vector in `row` that lie in an array of `count`. `whole`: is_whole().
   template <bool whole>
   static __device__ __forceinline__ int present(int row, std::int64_t count) {
     if constexpr (whole) return width<T>;
@@ -136,10 +136,10 @@ struct WarpTile {
   }
 };
 
-/// A thread's hits in a WarpTile, four bits a row: those of `row`.
+/// Returns the hits in `row` of a thread's hits in a WarpTile, which has four bits per row.
 __device__ __forceinline__ unsigned hits_in(unsigned hits, int row) { return hits >> (4 * row) & 0xf; }
 
-/// The numbers of a block's hits in the order of elements.
+/// Numbers a block's hits in the order of elements.
 template <int rows_>
 class HitNumbers {
  public:
@@ -170,12 +170,12 @@ class HitNumbers {
       if (w < warp()) warps_before_ += of_warps[w];
       total_ += of_warps[w];
     }
-    __syncthreads();  // `of_warps` is free for the next one
+    __syncthreads();  // before the next object writes `of_warps`
   }
 
-  /// Hits of the tile.
+  /// Returns the number of hits in the tile.
   [[nodiscard]] __device__ std::uint64_t total() const { return total_; }
-  /// Hits of the tile before this thread's vector in `row`.
+  /// Returns the number of hits in the tile before this thread's vector in `row`.
   [[nodiscard]] __device__ std::uint64_t before(int row) const {
     unsigned sum = warps_before_ + of_row(before_, row);
 #pragma unroll
@@ -188,7 +188,7 @@ class HitNumbers {
   static __device__ __forceinline__ unsigned of_row(const unsigned (&packed)[fours], int row) {
     return packed[row / 4] >> (8 * (row % 4)) & 0xff;
   }
-  // A warp has at most 128 hits a row, so a word holds four rows' counts.
+  // A warp has at most 128 hits per row, so a word holds four rows' counts.
   unsigned before_[fours], totals_[fours], warps_before_ = 0, total_ = 0;
 };
 

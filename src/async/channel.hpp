@@ -1,4 +1,4 @@
-// channel.hpp: how a collective speaks to its peers: the transport under the run's tag, with traffic counted by peer level.
+// channel.hpp: how a collective sends and receives: the transport under the run's tag, with traffic counted by peer level.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace weir {
 
-/// Cheap to copy; refers to an engine, a run and a topology that outlive it.
+/// Sends and receives for one run. Cheap to copy; refers to an engine, a run and a topology that must outlive it.
 class Channel {
  public:
   Channel(Engine& engine, const Topology& topology, Run& run, TrafficCount& count)
@@ -23,8 +23,8 @@ class Channel {
     run.traffic = &count;
   }
 
-  /// The same run among some of the ranks only: rank i of the group is members[i]. `members`, ranks of the communicator, ascending
-  /// and with this one among them, must outlive the channel.
+  /// Returns a channel of the same run among some of the ranks only: rank i of the group is members[i]. `members` are ranks of the
+  /// communicator in ascending order, this one among them, and must outlive the channel.
   [[nodiscard]] Channel group(std::span<const int> members) const {
     Channel channel = *this;
     channel.members_ = members;
@@ -38,10 +38,10 @@ class Channel {
   /// Returns the topology of the whole communicator.
   [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
 
-  /// What this run does until the end of the block.
+  /// Enters a stage of this run until the end of the block.
   [[nodiscard]] StageScope stage(Stage stage) const noexcept { return {*engine_, *run_, stage}; }
 
-  /// Post now; await later. The memory must stay until the request is done.
+  /// send() and receive() post now; await the request later. The memory must stay until the request is done.
   [[nodiscard]] Request send(const void* data, std::int64_t bytes, int to, Traffic kind) const {
     const int peer = in_communicator(to);
     const Level level = topology_->level(topology_->rank(), peer);
@@ -60,7 +60,8 @@ class Channel {
     return noted(engine_->transport().receive(data, bytes, peer, run_->tag), false, peer, level, bytes);
   }
 
-  /// A message of at most `bytes`, which says itself how long it is: note_received() then counts it. See Transport::receive_up_to.
+  /// Receives a message of at most `bytes`. The message must contain its own size: report it to note_received(), which counts it.
+  /// See Transport::receive_up_to.
   [[nodiscard]] Request receive_up_to(void* data, std::int64_t bytes, int from) const {
     const int peer = in_communicator(from);
     const Level level = topology_->level(topology_->rank(), peer);
@@ -73,7 +74,7 @@ class Channel {
     count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
   }
 
-  /// The transport's own allreduce over all ranks; its traffic is not counted. See Transport::allreduce.
+  /// Posts the transport's own allreduce over all ranks. Its traffic is not counted. See Transport::allreduce.
   [[nodiscard]] Request allreduce(void* data, std::int64_t count, DataType type, int lane) const {
     return noted(engine_->transport().allreduce(data, count, type, lane, run_->tag), true, -1, Level::self, 0);
   }
@@ -98,7 +99,7 @@ class Channel {
     std::span<Request> many_;
     Request one_;
   };
-  /// co_await: until the request, or all of the requests, are done. Requests that were never posted count as done.
+  /// co_await: waits until the request, or all of the requests, are done. Requests that were never posted count as done.
   [[nodiscard]] Awaiter done(Request request) const { return {run_, request}; }
   [[nodiscard]] Awaiter done(std::span<Request> requests) const { return {run_, requests}; }
 
@@ -120,8 +121,8 @@ class Channel {
     const bool* open_;
     const Run* keeper_;
   };
-  /// co_await: waits until `open` is true. `keeper`, another run of this rank, makes it so, however that run ends. Its deadline
-  /// counts for both.
+  /// co_await: waits until `open` is true. `keeper`, another run of this rank, makes it true, however that run ends. While the
+  /// keeper makes progress, this run does not time out.
   [[nodiscard]] GateAwaiter opened(const bool& open, const Run& keeper) const { return {run_, &open, &keeper}; }
   class CompletionAwaiter {
    public:
@@ -140,7 +141,7 @@ class Channel {
     Run* run_;
     Completion* completion_;
   };
-  /// co_await: until it is reached.
+  /// co_await: waits until the completion is reached.
   [[nodiscard]] CompletionAwaiter done(Completion& completion) const { return {run_, &completion}; }
 
   class CallerAwaiter {
@@ -159,8 +160,8 @@ class Channel {
     const Engine* engine_;
     Run* run_;
   };
-  /// co_await: until the caller's arrays may be touched. Not while another plan or table ends, which drives this run, too: they may
-  /// have gone before. What follows must not depend on other ranks.
+  /// co_await: waits until the caller's arrays may be touched. They may not in polls of a progress thread, and while another plan
+  /// or table ends and drives this run: they may have been destroyed before. What follows must not depend on other ranks.
   [[nodiscard]] CallerAwaiter caller() const { return {engine_, run_}; }
 
   class TurnAwaiter {
@@ -175,14 +176,14 @@ class Channel {
    private:
     Run* run_;
   };
-  /// co_await: until no more urgent run holds this one back. A message is on its way to the network once it is posted, however
-  /// urgent the run.
+  /// co_await: waits until no more urgent run holds this one back. It delays only later messages: one that has been posted is on
+  /// its way, however urgent other runs are.
   [[nodiscard]] TurnAwaiter turn() const { return TurnAwaiter(run_); }
-  /// From now on this run has another priority.
+  /// Gives this run another priority from now on.
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 
  private:
-  /// `peer` -1: all ranks.
+  /// `peer` is -1 for all ranks.
   [[nodiscard]] Request noted(Request request, bool send, int peer, Level level, std::int64_t bytes) const noexcept {
     if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
     for (Observer* const observer : engine_->detail_observers()) observer->message(*run_, {request.slot, send, peer, level, bytes});

@@ -10,10 +10,9 @@
 namespace weir {
 namespace {
 
-// A run that has not moved for so long asks whether a peer has broken off, and then as often: asking costs a microsecond.
+// The time after which a run that has not moved asks whether a peer has broken off, and between such questions: one costs 1 us.
 constexpr std::chrono::milliseconds listening_interval{2};
-constexpr std::chrono::milliseconds longest_poll{
-    10};  // longer between two, unless somebody waits, and the caller has been computing
+constexpr std::chrono::milliseconds longest_poll{10};  // longer gaps are the caller's computing, unless it waits
 constexpr int usual_runs = 16;
 constexpr std::size_t most_notices = 32;
 
@@ -68,13 +67,13 @@ void Engine::give_up_in_place() noexcept {
   while (!runs_.empty()) fail(*runs_.front(), given_up_error(), false);
 }
 
-/// What runs end with that were in flight then, or come later.
+/// Returns the error of runs that were in flight then, or are started later.
 std::exception_ptr Engine::given_up_error() const noexcept {
   return error_of(WEIR_ERR_STATE,
                   "an exception of the caller's has ended a run in the middle of its exchange. Make a new communicator");
 }
 
-/// Where there is no memory for the text, another one that was made in time.
+/// Returns an error; without memory for its text, out_of_memory_.
 std::exception_ptr Engine::error_of(weir_status status, const char* text) const noexcept {
   try {
     return std::make_exception_ptr(Error(status, text));
@@ -89,7 +88,7 @@ void Engine::insert(Run& run) noexcept {
 }
 
 bool Engine::will_write(std::span<const std::byte> memory) const noexcept {
-  const std::less<> before;  // also among pointers into different arrays
+  const std::less<> before;  // std::less orders pointers into different arrays, too
   const auto writes = [&](const Run* run) {
     return !run->result.empty() && !memory.empty() && before(run->result.data(), memory.data() + memory.size()) &&
            before(memory.data(), run->result.data() + run->result.size());
@@ -108,7 +107,7 @@ bool Engine::poll() noexcept {
   const Clock::time_point now = Clock::now();
   const bool moved = poll_runs(now);
   for (std::size_t i = runs_.size(); i-- > 0;) {
-    if (i >= runs_.size()) continue;  // a run that ended has ended others
+    if (i >= runs_.size()) continue;  // a run that ended may have ended others
     if (runs_[i]->awaits_caller || held_back(i))
       runs_[i]->counted = now;
     else
@@ -139,7 +138,7 @@ bool Engine::poll_runs(Clock::time_point now) noexcept {
     signals_seen_ = signals_so_far();
     report("a signal has asked for it");
   }
-  // Round after round, until all have been tried in vain since the last one that was resumed.
+  // Go round until every run has been tried without success since the last one that was resumed.
   for (std::size_t i = 0, in_vain = 0; in_vain < runs_.size();) {
     if (i >= runs_.size()) i = 0;
     Run& run = *runs_[i];
@@ -158,7 +157,7 @@ bool Engine::poll_runs(Clock::time_point now) noexcept {
     resume(run);
     moved = true;
     in_vain = 0;
-    if (!runs_.empty() && runs_.front()->priority > priority) i = 0;  // what became ready meanwhile and is more urgent goes first
+    if (!runs_.empty() && runs_.front()->priority > priority) i = 0;  // a more urgent run that became ready meanwhile goes first
   }
   if (!moved && now - notices_received_at_ > listening_interval) receive_notices(now);
   return moved;
@@ -182,7 +181,7 @@ void Engine::drive_until(const bool& open) {
   const bool driven_before = driven_;
   while (!open) {
     poll_or_idle();
-    driven_ = true;  // the first poll came after whatever the caller has done before
+    driven_ = true;  // the time before the first poll was the caller's own work
   }
   driven_ = driven_before;
 }
@@ -196,7 +195,7 @@ void Engine::drive(Run& run, Clock::time_point end) {
   driven_ = driven_before;
 }
 
-/// Nothing wakes who waits for a GPU.
+/// Nothing wakes a caller that waits for a GPU.
 void Engine::idle() noexcept {
   if (std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return run->completion != nullptr; }))
     give_way();
@@ -259,7 +258,7 @@ void Engine::resume(Run& run) {
   end(run, error);
 }
 
-/// Ends the run by an exception where it is suspended. `peers_know`: its peers have heard of that.
+/// Ends the run with an exception at its point of suspension. `peers_know`: its peers have been notified.
 void Engine::fail(Run& run, std::exception_ptr failure, bool peers_know) noexcept {
   transport_.abandon(run.tag);
   if (run.innermost != nullptr) run.failed_in = run.innermost->stage();
@@ -278,7 +277,7 @@ void Engine::end(Run& run, const std::exception_ptr& error) noexcept {
   run.finished = true;
 }
 
-/// What a run's error is for the caller. Unless all ranks have agreed on it, the run is broken, and the peers hear of it.
+/// Returns a run's error for the caller. Unless all ranks have agreed on it, the run is broken, and its peers are notified.
 std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error) noexcept {
   Notice notice{};
   notice.tag = run.tag;
@@ -317,12 +316,12 @@ std::exception_ptr Engine::broken_off(Run& run, const std::exception_ptr& error)
 }
 
 void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
-  // A caller that computes for long between two polls has not been waiting: no gap counts for more than a tenth of the deadline.
+  // A caller that computes for long between two polls has not been waiting: a gap counts for a tenth of the deadline at most.
   const std::chrono::duration<double> gap = now - run.counted;
   if (driven_ || gap < longest_poll) note_wait(run, gap.count());
   run.waited += std::min<std::chrono::duration<double>>(now - run.counted, timeout_ / 10);
   run.counted = std::max(run.counted, now);
-  // What a gate waits for has a deadline of its own, unless it is lost.
+  // The run that a gate waits for has a deadline of its own, unless it has finished.
   if (run.gate != nullptr && !run.gate_keeper->finished) run.waited = std::min(run.waited, run.gate_keeper->waited);
   if (run.waited < timeout_) return;
   Notice notice{};
@@ -354,7 +353,7 @@ void Engine::receive_notices(Clock::time_point now) noexcept {
   try {
     Notice notice;
     while (transport_.receive_notice(notice)) record(notice);
-  } catch (const Error&) {  // what ails the transport, runs learn from their own messages
+  } catch (const Error&) {  // runs get errors of the transport from their own messages
   }
   for (const Notice& notice : notices_) {
     const bool of_timeout = notice.status == WEIR_ERR_TIMEOUT;
@@ -367,7 +366,7 @@ void Engine::receive_notices(Clock::time_point now) noexcept {
   }
 }
 
-/// The oldest makes room for it: that tag's runs have long ended.
+/// Keeps a notice. If there are too many, drops the oldest: the runs of its tag ended long ago.
 void Engine::record(const Notice& notice) noexcept {
   if (std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) { return n.tag == notice.tag; })) return;
   if (notices_.size() == most_notices) notices_.erase(notices_.begin());

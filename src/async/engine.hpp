@@ -1,19 +1,20 @@
 // engine.hpp: drives the collectives of one communicator. Polls what each run waits for, resumes the ready run of highest
-// priority, ends runs that make no progress before their deadline.
+// priority, and ends runs that make no progress before their deadline.
 //
-// While a run gets on, runs of lower priority are not polled: the transport posts no more pieces of their messages, and the network
-// drains for the urgent one. A run that waits for a GPU, or for its turn there, leaves the network alone and holds nobody back: it
-// may wait for one of those. Nor does one of many that are started while the caller computes (Run::holds_at_once), until it
-// receives a large message: its peers may not have come so far. A run that has not moved for a while no longer holds others back
-// either, since its peers may be waiting for those: priorities may differ between ranks, and ranks may start runs at different
-// times.
+// While a run progresses, runs of lower priority are not polled. The transport then posts no more pieces of their messages, and
+// the network drains for the urgent run. Three kinds of runs hold nobody back:
+// - A run that waits for a GPU, or for its turn there. It does not use the network, and may wait for a run of lower priority.
+// - A run that is one of many started while the caller computes (Run::holds_at_once), until it receives a large message: its peers
+//   may not have started it yet.
+// - A run that has not moved for a while. Its peers may be waiting for other runs, because priorities may differ between ranks, and
+//   ranks may start runs at different times.
 //
-// A run that ends with anything but an AgreedError is broken: what it has posted is abandoned, and its peers, which would wait in
-// vain, are told, so that their runs end with the same error. Of a timeout only those take notice who came late: the others are
-// about to have one of their own, and know better what they wait for.
+// A run that ends with anything but an AgreedError is broken. What it has posted is abandoned, and a notice goes to its peers,
+// which would wait in vain: their runs end with the same error. A notice of a timeout only ends runs that have waited for less than
+// half of their own deadline. The others are about to time out themselves, with a text that says what they wait for.
 //
-// One thread at a time. A progress thread polls aside: it does not touch arrays of callers, which may have gone, nor what needs the
-// caller's GPU, and the time between its polls counts as nobody's waiting: deadlines are for those who wait.
+// One thread at a time. A progress thread polls aside: it does not touch arrays of callers, which may have been destroyed, nor what
+// needs the caller's GPU. The time between its polls does not count towards deadlines, because no caller waits.
 #pragma once
 
 #include <chrono>
@@ -39,45 +40,45 @@ namespace weir {
 using Clock = std::chrono::steady_clock;
 class StageScope;
 
-/// One collective in flight. Owned by its plan; the engine refers to it from start until it has finished. Observers know it as a
-/// RunInfo: its tag is that of all its messages.
+/// One collective in flight. Its plan owns it; the engine refers to it from start until it has finished. Observers know it as a
+/// RunInfo, whose tag is that of all its messages.
 struct Run : RunInfo {
   int priority = 0;       ///< larger is resumed first
   bool in_place = false;  ///< the transport reads and writes the caller's memory
-  /// It holds back others from its start on; else only while it receives much: those that it waits for before may be computing.
+  /// Holds others back from its start on; if false, only once it receives a large message: its peers may be computing before.
   bool holds_at_once = true;
   bool on_gpu = false;  ///< its steps need the caller's GPU: not polled aside
-  /// The part of the caller's memory that it may write until it has finished.
+  /// The part of the caller's memory that the run may write until it has finished.
   std::span<const std::byte> result{};
 
-  const StageScope* innermost = nullptr;      ///< stage
-  Stage failed_in = Stage::none;              ///< where an exception left it
-  std::array<double, stage_count> seconds{};  ///< in each stage, those within it included
-  double awaits_seconds = 0;                  ///< for the request that it waits for now, while the engine was polled
+  const StageScope* innermost = nullptr;      ///< the innermost open stage
+  Stage failed_in = Stage::none;              ///< the stage that an exception left first
+  std::array<double, stage_count> seconds{};  ///< in each stage, inner stages included
+  double awaits_seconds = 0;                  ///< spent on the request that it waits for now, while the engine was polled
 
   task<void> root;
   bool finished = true;
   bool broken = false;       ///< ended in the middle of an exchange: nothing more may run under this tag
-  std::exception_ptr error;  ///< what it has ended with
+  std::exception_ptr error;  ///< the error that it has ended with
 
-  // Where it is suspended: kept by Channel's awaiter.
+  // The point of suspension, kept by Channel's awaiters.
   std::coroutine_handle<> leaf;
   std::span<Request> awaited;
   std::size_t awaited_done = 0;
-  const bool* gate = nullptr;              ///< awaited besides: another run of this rank makes it true
+  const bool* gate = nullptr;              ///< also awaited: another run of this rank makes it true
   const Run* gate_keeper = nullptr;        ///< that run
-  Completion* completion = nullptr;        ///< awaited besides
-  bool receives_much = false;              ///< a large message has been asked for
-  bool awaits_caller = false;              ///< until its caller's arrays may be touched
-  bool owner_gone = false;                 ///< nobody's arrays will be
+  Completion* completion = nullptr;        ///< also awaited
+  bool receives_much = false;              ///< has posted a receive of a large message
+  bool awaits_caller = false;              ///< waits until the caller's arrays may be touched
+  bool owner_gone = false;                 ///< ends without touching the caller's arrays
   std::exception_ptr failure;              ///< thrown at the point of suspension
-  bool peers_know = false;                 ///< peers know by themselves why it fails
+  bool peers_know = false;                 ///< peers know why it fails: no notice is sent
   std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
   Clock::time_point counted;               ///< until when `waited` has been counted
-  Clock::time_point moved;                 ///< when it last got on
+  Clock::time_point moved;                 ///< when it last progressed
 };
 
-/// Writes into callers' arrays later than any run that is in flight now.
+/// Will write to callers' arrays later than any run that is in flight now.
 class LaterWriter {
  public:
   [[nodiscard]] virtual bool will_write(std::span<const std::byte> memory) const noexcept = 0;
@@ -92,67 +93,68 @@ class Engine {
   /// is transferring.
   static constexpr std::chrono::milliseconds usual_hold_time{20};
 
-  /// Receives of so many bytes are worth the network to themselves.
+  /// The size from which a receive is large: such receives have the network to themselves.
   static constexpr std::int64_t large_message_bytes = 64 << 10;
 
   /// `hold_time`: how long a run without progress still holds back those of lower priority.
   Engine(Transport& transport, double timeout_seconds, std::chrono::nanoseconds hold_time = usual_hold_time);
 
-  /// Runs `run.root`, made with its frames in frames(), until its first suspension and keeps `run` until it has finished. Throws
-  /// nothing: what goes wrong is the run's error.
+  /// Runs `run.root` until its first suspension and keeps `run` until it has finished. The frames of `run.root` must come from
+  /// frames(). Throws nothing: errors become the run's.
   void start(Run& run) noexcept;
-  /// For the end of plans and tables while an exception unwinds. Where a run in flight exchanges its caller's memory in place, that
-  /// may be gone, and the transport may read and write it whenever it is called: all runs break off, their peers are told, and the
-  /// transport is left alone from now on.
+  /// For the end of plans and tables while an exception unwinds. If a run in flight exchanges its caller's memory in place, that
+  /// memory may be gone, and the transport may use it at each call. All runs then break off, their peers are notified, and the
+  /// transport is not called any more.
   void give_up_in_place() noexcept;
   /// Ends `run` with `error` before it has begun.
   void refuse(Run& run, const std::exception_ptr& error) noexcept;
-  /// One round: resumes what is ready, highest priority first. True when anything moved. Whatever goes wrong is a run's error.
+  /// Makes one round: resumes what is ready, highest priority first. Returns true if anything moved. Errors become the runs'.
   bool poll() noexcept;
-  /// The same for a progress thread. Runs then stay where they need their caller, or its GPU, until the next poll().
+  /// Does the same for a progress thread. Runs that need their caller, or its GPU, wait for the next poll().
   bool poll_aside() noexcept;
-  /// Whether poll_aside() has anything to do now or later, without a call of the caller's in between.
+  /// Returns whether poll_aside() can do anything, now or later, before the caller's next call.
   [[nodiscard]] bool has_aside() const noexcept;
-  /// Whether a run in flight, or a later writer, may still write to some of `memory`.
+  /// Returns whether a run in flight, or a later writer, may still write to some of `memory`.
   [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept;
-  /// Asked by will_write() until it is removed.
+  /// Makes will_write() ask `writer` until it is removed.
   void add_writer(const LaterWriter& writer) { writers_.push_back(&writer); }
   void remove_writer(const LaterWriter& writer) noexcept { std::erase(writers_, &writer); }
-  /// From now on `run`, in flight or not, has another priority.
+  /// Gives `run`, in flight or not, another priority from now on.
   void reprioritise(Run& run, int priority);
-  /// Polls until `open`; gives way while nothing moves.
+  /// Polls until `open` is true; gives way while nothing moves.
   void drive_until(const bool& open);
-  /// Until `run` has finished.
+  /// Polls until `run` has finished.
   void drive(Run& run);
-  /// Until then, or until `end`; one round at least.
+  /// Polls until `run` has finished, or until `end`; one round at least.
   void drive(Run& run, Clock::time_point end);
-  /// One round; gives way where nothing moves.
+  /// Makes one round; gives way if nothing moves.
   void poll_or_idle() noexcept {
     if (!poll()) idle();
   }
-  /// The same for a plan or table that ends. Arrays of other runs' callers are left alone meanwhile: they may have gone before.
+  /// Polls until `run` has finished, for a plan or table that ends. Does not touch arrays of other runs' callers: they may have
+  /// been destroyed before.
   void drive_to_end(Run& run) noexcept;
-  /// One round towards the end of all runs, as far as they come to it without arrays of callers; for those that have several
-  /// engines to drive in turn. True: another round is needed.
+  /// Makes one round towards the end of all runs, as far as they get without arrays of callers; for owners of several engines,
+  /// which they drive in turn. Returns true if another round is needed.
   bool drive_all_on() noexcept;
   [[nodiscard]] bool leaves_arrays_alone() const noexcept { return leaves_arrays_alone_; }
-  /// What every run in flight waits for, one line each.
+  /// Returns what every run in flight waits for, one line each.
   [[nodiscard]] std::string dump() const;
   [[nodiscard]] Transport& transport() noexcept { return transport_; }
-  /// From now on it hears of every run. It must outlive the engine, or be removed.
+  /// Reports every run to `observer` from now on. It must outlive the engine, or be removed.
   void add_observer(Observer& observer);
   void remove_observer(const Observer& observer) noexcept;
-  /// Those that hear of stages, messages, waits and updates, too.
+  /// Returns the observers that also want stages, messages, waits and updates.
   [[nodiscard]] std::span<Observer* const> detail_observers() const noexcept { return detail_observers_; }
-  /// The number of one more plan or table call.
+  /// Returns the number of one more plan or table call.
   [[nodiscard]] int new_call() noexcept { return ++calls_; }
   [[nodiscard]] double timeout_seconds() const noexcept { return timeout_.count(); }
-  /// From now on, also for runs in flight.
+  /// Changes the deadline from now on, also for runs in flight.
   void set_timeout(double seconds) noexcept { timeout_ = std::chrono::duration<double>(seconds); }
-  /// Where the coroutines of runs have their frames.
+  /// Returns the pool for frames of runs' coroutines.
   [[nodiscard]] FramePool& frames() noexcept { return frames_; }
 
-  /// So many more runs may be in flight at once: starting one then allocates nothing.
+  /// Makes room for this many more runs in flight at once, so that starting one allocates nothing.
   void expect_runs(int more);
 
  private:
@@ -179,10 +181,10 @@ class Engine {
   Transport& transport_;
   std::chrono::duration<double> timeout_;
   std::chrono::nanoseconds hold_time_;
-  std::exception_ptr out_of_memory_;  // made in time
+  std::exception_ptr out_of_memory_;  // made in the constructor
   Clock::time_point last_poll_ = Clock::now(), notices_received_at_ = last_poll_;
   FramePool frames_;
-  std::vector<Observer*> observers_, detail_observers_;  // the latter are among the former
+  std::vector<Observer*> observers_, detail_observers_;  // detail_observers_ is a part of observers_
   int calls_ = 0;
   std::int64_t begun_ = 0;  // runs
   int signals_seen_ = signals_so_far();
@@ -190,7 +192,7 @@ class Engine {
   bool given_up_ = false;
   bool leaves_arrays_alone_ = false;
   bool aside_ = false;                       // within poll_aside()
-  bool driven_ = false;                      // somebody waits, and has polled before
+  bool driven_ = false;                      // a caller waits, and has polled before
   std::vector<Run*> runs_;                   // by priority, then in order of start
   std::vector<const LaterWriter*> writers_;  // asked by will_write()
   std::vector<Notice> notices_;              // of runs that broke on other ranks

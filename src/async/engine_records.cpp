@@ -1,4 +1,4 @@
-// What an engine tells observers of its runs, and texts of timeouts.
+// What an engine reports to observers, and texts of timeouts.
 #include <algorithm>
 #include <new>
 
@@ -9,7 +9,7 @@
 namespace weir {
 namespace {
 
-/// "exchange/split_reduce"
+/// Returns, for example, "exchange/split_reduce".
 std::string path_of(const StageScope* stage) {
   if (stage == nullptr) return std::string(stage_name(Stage::none));
   const std::string outer = stage->outer() != nullptr ? path_of(stage->outer()) + "/" : "";
@@ -40,7 +40,7 @@ void Engine::remove_observer(const Observer& observer) noexcept {
   std::erase(detail_observers_, &observer);
 }
 
-/// Tells observers. Runs go on even if there is no memory for it.
+/// Reports to observers. Runs go on even if there is no memory for it.
 void Engine::report(std::string_view why) const noexcept {
   try {
     const std::string in_flight = dump();
@@ -64,7 +64,7 @@ void Engine::begin(Run& run) noexcept {
   for (Observer* const observer : observers_) observer->begin(run);
 }
 
-/// The run has waited for `seconds` more for its next request.
+/// Records that the run has waited for `seconds` more for its next request.
 void Engine::note_wait(Run& run, double seconds) const noexcept {
   if (run.awaited_done >= run.awaited.size()) return;
   run.awaits_seconds += seconds;

@@ -8,8 +8,8 @@
 
 namespace weir {
 
-/// Free lists of one communicator, used by whatever thread works with it. A frame goes back to the pool it came from, whichever
-/// thread frees it. Outlives its frames.
+/// Free lists of one communicator, used by any thread that works with it. A frame goes back to the pool that it came from,
+/// whichever thread frees it. Must outlive its frames.
 class FramePool {
  public:
   /// While it lives, coroutines that this thread makes take their frames from `pool`. Without one they come from the heap.
@@ -63,7 +63,7 @@ class FramePool {
       free_[bin] = node->next;
       return node;
     }
-    // How many frames of a size are alive at once depends on timing: a few spare ones now save allocations later.
+    // The number of frames of a size that are alive at once depends on timing: a few spare ones now save allocations later.
     for (int spare = 0; spare < 3 && bin < free_.size(); ++spare) release(::operator new(bin* granule), bytes);
     return ::operator new(bin* granule);
   }

@@ -1,5 +1,5 @@
-// stage.hpp: what a run is doing, in words. One list: statistics, dumps of timeouts, traces, the flight recorder and metrics go by
-// it.
+// stage.hpp: what a run does, as one list of stages. Statistics, dumps of timeouts, traces, the flight recorder and metrics use
+// these.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// stage_scope.hpp: a stage of a run is a block of code. The code that does the work opens it; all that want to know hear of it
-// here.
+// stage_scope.hpp: a stage of a run is a block of code. The code that does the work opens it, and
+// reports it to observers here.
 #pragma once
 
 #include "async/engine.hpp"
@@ -8,7 +8,7 @@
 
 namespace weir {
 
-/// A stage, from here to the end of the block, or of this object's next stage. Stages nest as blocks do.
+/// A stage that lasts from here to the end of the block, or until this object's next stage. Stages nest as blocks do.
 class StageScope {
  public:
   StageScope(Engine& engine, Run& run, Stage stage) noexcept : engine_(engine), run_(run) { open(stage); }
@@ -23,7 +23,7 @@ class StageScope {
   void end() noexcept;
 
   [[nodiscard]] Stage stage() const noexcept { return stage_; }
-  /// The stage around this one, or null.
+  /// Returns the stage around this one, or null.
   [[nodiscard]] const StageScope* outer() const noexcept { return outer_; }
 
  private:

@@ -1,4 +1,4 @@
-// task.hpp: the coroutine type of every algorithm. Lazy, awaited once, exceptions pass through.
+// task.hpp: the coroutine type of every algorithm. It is lazy and awaited once; exceptions pass through.
 // The only file that names std::coroutine_handle besides the engine's leaf pointer (channel.hpp, engine.hpp).
 #pragma once
 
@@ -75,9 +75,9 @@ class [[nodiscard]] task {
 
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
   [[nodiscard]] bool done() const noexcept { return !handle_ || handle_.done(); }
-  /// What a finished task threw; null for nothing.
+  /// Returns what a finished task threw; null if nothing.
   [[nodiscard]] std::exception_ptr error() const noexcept { return handle_ ? handle_.promise().error : nullptr; }
-  /// The result of a finished task, or what it threw.
+  /// Returns the result of a finished task, or throws what it threw.
   T get() {
     if (handle_.promise().error) std::rethrow_exception(handle_.promise().error);
     return handle_.promise().take();
@@ -100,7 +100,7 @@ class [[nodiscard]] task {
   std::coroutine_handle<promise_type> handle_;
 };
 
-/// The result of a task that waits for nothing.
+/// Returns the result of a task that waits for nothing.
 template <class T>
 T run_here(task<T> body) {
   body.handle().resume();

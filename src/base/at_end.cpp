@@ -11,11 +11,11 @@ namespace weir {
 namespace {
 
 struct Living {
-  std::recursive_mutex mutex;  // what stops may take long, and a signal's handler may end the process meanwhile
-  pid_t process = 0;           // a child of fork() has nothing of it
+  std::recursive_mutex mutex;  // recursive: a stop may take long, and a signal's handler may end the process meanwhile
+  pid_t process = 0;           // the process that the list belongs to: a child of fork() has nothing of it
   std::set<AtEnd*> list;
 };
-// Never destroyed: the end of the process is when it is needed.
+// Never destroyed, because it is needed when the process ends.
 Living& living() {
   static Living& only = *new Living;
   return only;

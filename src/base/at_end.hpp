@@ -1,16 +1,17 @@
-// at_end.hpp: what must stop, or come to its end, before the process ends, or before the library that carries messages does.
+// at_end.hpp: what must stop or finish before the process ends, or before the library that carries messages does.
 #pragma once
 
 #include <functional>
 
 namespace weir {
 
-/// What comes to its end.
+/// What ends.
 enum class End { process, messages };
 
-/// While it lives, the end of the process and, with End::messages, that of the library that carries messages are told to it, by
-/// whatever thread and more than once, perhaps: first every `stop`, after which nothing new may begin; then every `finish` in turn,
-/// again and again until none returns true. Either may be empty. Neither may make or destroy another one, or throw.
+/// Calls `stop` and `finish` at the end of the process and, with End::messages, at that of the library that carries messages, if
+/// this object lives then. First every object's `stop` is called: nothing new may begin after it. Then every `finish` is called in
+/// turn, again and again until none returns true. Any thread may call them, and more than once. Either may be empty. Neither may
+/// make or destroy an AtEnd, or throw.
 class AtEnd {
  public:
   AtEnd(End earliest, std::function<void()> stop, std::function<bool(End end)> finish);
@@ -25,7 +26,7 @@ class AtEnd {
   std::function<bool(End end)> finish_;  // empty: nothing to finish
 };
 
-/// `end` is about to come. The process's comes by itself.
+/// Reports that `end` is about to come. The end of the process is reported automatically.
 void before_end(End end) noexcept;
 
 }  // namespace weir

@@ -13,7 +13,7 @@
 
 namespace weir {
 
-/// `size` elements of a trivial T, aligned to a cache line (large ones to huge pages), uninitialised. Owned; movable.
+/// Memory for `size` elements of a trivial T, aligned to a cache line (large ones to huge pages), uninitialised. Owned; movable.
 template <class T>
 class Buffer {
  public:
@@ -24,7 +24,7 @@ class Buffer {
     data_ = {static_cast<T*>(::operator new(static_cast<std::size_t>(bytes()), alignment, std::nothrow)), Free{alignment}};
     if (!data_) fail(WEIR_ERR_MEMORY, "out of memory: a buffer of {} bytes cannot be allocated", bytes());
 #ifdef MADV_HUGEPAGE
-    // A pass over a residual otherwise spends a good part of its time on address translation. Advice only: failing is fine.
+    // Without huge pages, a pass over a residual spends much of its time on address translation. Advice only: it may fail.
     if (alignment == huge_page) madvise(data_.get(), static_cast<std::size_t>(bytes()), MADV_HUGEPAGE);
 #endif
   }

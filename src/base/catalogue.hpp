@@ -1,4 +1,4 @@
-// catalogue.hpp: WEIR_IN_CATALOGUE(row) in a list of rows: the row is in catalogue/, and there unless the build leaves that out.
+// catalogue.hpp: WEIR_IN_CATALOGUE(row) in a list of rows. The row is in catalogue/; a build without that leaves it out.
 #pragma once
 
 #ifdef WEIR_CATALOGUE

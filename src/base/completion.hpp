@@ -9,7 +9,7 @@ class Completion {
   virtual ~Completion() = default;
   Completion(const Completion&) = delete;
   Completion& operator=(const Completion&) = delete;
-  /// Looks, without waiting. Throws Error if it never will have.
+  /// Returns whether it has been reached, without waiting. Throws Error if it never will be.
   [[nodiscard]] virtual bool reached() = 0;
 };
 

@@ -1,4 +1,4 @@
-// config_check.hpp: what the list of fields says of a configuration: names of enumerators, and checks of limits.
+// config_check.hpp: checks a configuration by the list of its fields, and names enumerators.
 #pragma once
 
 #include <limits>
@@ -28,7 +28,7 @@ template <class Enum>
   return text;
 }
 
-/// `subject`, whose residual of `type` is to be scaled, for messages: "plan 'x'".
+/// Checks a factor by which the residual of `subject`, of `type`, is to be scaled. `subject` is for messages: "plan 'x'".
 inline void check_scale(double factor, DataType type, std::string_view subject) {
   const auto in_range = [&]<class T>(T) {
     return factor >= std::numeric_limits<T>::min() && factor <= std::numeric_limits<T>::max();

@@ -15,8 +15,8 @@
 namespace weir {
 namespace {
 
-/// Returns the contents of a small file; without one, an empty text. Paths are plain texts here: with GCC 12, std::filesystem::path
-/// frees memory twice when it runs out.
+/// Returns the contents of a small file; empty if there is no file. Paths are plain texts here: with GCC 12, std::filesystem::path
+/// frees memory twice if memory runs out.
 std::string text_of(const std::string& file) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> in(std::fopen(file.c_str(), "r"), &std::fclose);
   std::string text;

@@ -6,20 +6,20 @@
 
 namespace weir {
 
-/// Where the system tells of control groups. Other folders are for tests.
+/// Files in which the system describes control groups. Tests use other folders.
 struct GroupFiles {
   std::string self = "/proc/self/cgroup", root = "/sys/fs/cgroup";
 };
 
-/// Time on processors, for all processes of a group together.
+/// Processor time of a control group, for all its processes together.
 struct CpuQuota {
-  double processors = 0;    ///< as many at a time, in the long run; 0: there is no limit
-  std::uint64_t group = 0;  ///< of the group that has it: processes with the same number share it
+  double processors = 0;    ///< average number of processors that they may use; 0: there is no limit
+  std::uint64_t group = 0;  ///< identifies the group that has the limit: processes with the same number share it
 };
 /// Returns the smallest quota of this process's group and those around it.
 [[nodiscard]] CpuQuota cpu_quota(const GroupFiles& files = {});
 
-/// Returns the bytes that the groups still allow: their limits less what is in use and could not be given back at once. Infinite
+/// Returns the bytes that the groups still allow: their limits less what is in use and cannot be given back at once. Infinite
 /// without a limit.
 [[nodiscard]] double room_in_groups(const GroupFiles& files = {});
 

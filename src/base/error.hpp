@@ -13,7 +13,7 @@ template <class... Args>
   throw Error(status, fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// What every rank throws alike in the same call, having agreed on it. Nothing is broken off, unless all give the thing up.
+/// An error that every rank throws in the same call, having agreed on it. The run is not broken, unless all ranks give it up.
 class AgreedError : public Error {
  public:
   using Error::Error;
@@ -29,7 +29,7 @@ template <class... Args>
   throw AgreedError(status, fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// Returns the status of what was thrown: WEIR_OK where it is null.
+/// Returns the status of what was thrown; WEIR_OK if it is null.
 [[nodiscard]] inline weir_status status_of(const std::exception_ptr& error) noexcept {
   if (!error) return WEIR_OK;
   try {

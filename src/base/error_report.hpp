@@ -1,5 +1,5 @@
-// error_report.hpp: what one rank's call has wrong, in one word that travels with the first control message of a run. Every rank
-// takes the largest, so that all report the same error.
+// error_report.hpp: what is wrong with one rank's call, in one word that travels with the first control message of a run. Every
+// rank takes the largest, so that all report the same error.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,17 @@
 
 namespace weir {
 
-/// Among several ranks' reports the largest kind wins, then the lowest rank. A kind is an enumerator of who makes the calls: 0 is
-/// none, and `last` names the largest.
+/// If several ranks report, the largest kind wins, then the lowest rank. `Kind` is an enumeration of the caller's: 0 means no
+/// error, and `last` names the largest.
 class ErrorReport {
  public:
   static constexpr int kind_bits = 5, rank_bits = 20, detail_bits = 39;
   static_assert(kind_bits + rank_bits + detail_bits == 64);
   static constexpr std::uint64_t most_detail = (std::uint64_t{1} << detail_bits) - 1;
 
-  /// Nothing is wrong.
+  /// Makes a report that nothing is wrong.
   constexpr ErrorReport() = default;
-  /// `detail` is what there is to say besides: what the word has no room for becomes most_detail.
+  /// `detail` is a number for the error's text. One that does not fit becomes most_detail.
   template <class Kind>
   constexpr ErrorReport(Kind kind, int rank, std::uint64_t detail = 0) {
     static_assert(static_cast<std::uint64_t>(Kind::last) < std::uint64_t{1} << kind_bits, "kind_bits are too few for these kinds");
@@ -26,7 +26,7 @@ class ErrorReport {
     word_ = static_cast<std::uint64_t>(kind) << (rank_bits + detail_bits) |
             (largest_rank - (static_cast<std::uint64_t>(rank) & largest_rank)) << detail_bits | std::min(detail, most_detail);
   }
-  /// As it travels.
+  /// Makes a report from the word that travels.
   [[nodiscard]] static constexpr ErrorReport of_word(std::uint64_t word) {
     ErrorReport report;
     report.word_ = word;

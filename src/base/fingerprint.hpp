@@ -1,4 +1,4 @@
-// fingerprint.hpp: FNV-1a: 64 bits that tell whether ranks have the same.
+// fingerprint.hpp: FNV-1a: 64 bits by which ranks compare whether they have the same.
 #pragma once
 
 #include <cstdint>

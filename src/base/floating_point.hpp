@@ -9,7 +9,7 @@ namespace weir {
 
 /// Sets IEEE 754's defaults for this thread while it lives: rounding to nearest, and subnormal numbers. The caller may have set
 /// others. So may a library that was compiled with -ffast-math, which flushes subnormals to zero. Ranks would then get different
-/// bits. The destructor gives the caller's environment back.
+/// bits. The destructor restores the caller's environment.
 class StandardFloatingPoint {
  public:
 #if defined(__SSE__)

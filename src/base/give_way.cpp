@@ -8,7 +8,7 @@
 namespace weir {
 namespace {
 
-constexpr auto slow_yield = std::chrono::microseconds(500);  // threads that only wait hand the core on sooner
+constexpr auto slow_yield = std::chrono::microseconds(500);  // threads that only wait give the core back sooner
 
 }  // namespace
 
@@ -41,8 +41,8 @@ bool Yielding::yield() noexcept {
 }
 
 void give_way() noexcept {
-  // A rank of the same job computes for a while, too, and then waits; to wake beside it would take the core from it each time. Four
-  // slow yields in a row are somebody else's.
+  // Another rank of the job on this core computes for a while and then waits. Sleeping for its sake would take the core from it at
+  // each wake-up. Four slow yields in a row come from another program.
   thread_local Yielding yielding(4);
   if (yielding.yield()) return;
   const timespec shortest{0, 1};

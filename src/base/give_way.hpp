@@ -1,4 +1,4 @@
-// give_way.hpp: how a thread that waits lets others have its core.
+// give_way.hpp: how a thread that waits gives its core to others.
 #pragma once
 
 #include <atomic>
@@ -6,15 +6,15 @@
 
 namespace weir {
 
-/// Tells threads that wait whether to yield or to sleep. Where other threads compute on its core, a thread that yields waits for
-/// time slices (milliseconds) each time; one that sleeps gets the core when it wakes. Thread-safe: threads that share one share
-/// what it has learnt.
+/// Decides whether threads that wait yield or sleep. If other threads compute on its core, a thread that yields waits for time
+/// slices (milliseconds) each time; one that sleeps gets the core when it wakes. Thread-safe: threads may share one object and what
+/// it has learnt.
 class Yielding {
  public:
-  /// Takes the number of consecutive slow yields that mean that others compute on this core.
+  /// `slow_in_a_row`: the number of consecutive slow yields that mean that others compute on this core.
   constexpr explicit Yielding(int slow_in_a_row) : slow_in_a_row_(slow_in_a_row) {}
 
-  /// Yields, and returns true; or returns false: the caller should sleep.
+  /// Yields and returns true; or returns false, and the caller should sleep.
   bool yield() noexcept;
   /// Returns whether the next call of yield() yields, and counts that call. A yield is slow if it took over half a millisecond.
   /// After enough consecutive slow yields, the next 100 calls do not yield. If the yield after them is slow again, the next 200

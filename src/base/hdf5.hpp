@@ -1,4 +1,4 @@
-// hdf5.hpp: the HDF5 library with exceptions, one thread at a time. For builds that have it.
+// hdf5.hpp: the HDF5 library with exceptions, used by one thread at a time. Only in builds that have the library.
 #pragma once
 
 #include <hdf5.h>
@@ -12,10 +12,10 @@
 
 namespace weir::hdf5 {
 
-/// Held by every thread while it calls the library, which need not be made for threads.
+/// Held by every thread while it calls the library, which need not be thread-safe.
 inline std::mutex one_at_a_time;
 
-/// What the library says of the innermost call that has failed, after a colon.
+/// Returns what the library reports of the innermost failed call, after a colon.
 inline std::string reason() {
   std::string text;
   H5Ewalk2(
@@ -28,10 +28,10 @@ inline std::string reason() {
   return text;
 }
 
-/// Throws what the library cannot do, and why.
+/// Throws an error that says what the library cannot do, and why.
 [[noreturn]] inline void refuse(std::string_view doing) { fail(WEIR_ERR_FILE, "the HDF5 library cannot {}{}", doing, reason()); }
 
-/// An identifier of the library, closed at its end.
+/// An identifier of the library, closed by the destructor.
 class Id {
  public:
   Id(hid_t id, herr_t (*close_with)(hid_t), std::string_view doing) : id_(id), close_(close_with) {
@@ -44,7 +44,7 @@ class Id {
     if (id_ >= 0) close_(id_);
   }
   operator hid_t() const { return id_; }  // NOLINT(google-explicit-constructor): it is what every call takes
-  /// Throws where closing fails, as that of a file does on a full disk.
+  /// Closes it. Throws if that fails, for example for a file on a full disk.
   void close(std::string_view doing) {
     if (close_(std::exchange(id_, -1)) < 0) refuse(doing);
   }
@@ -58,7 +58,7 @@ inline void check(herr_t result, std::string_view doing) {
   if (result < 0) refuse(doing);
 }
 
-/// Errors are told by exceptions: the library does not print its stack meanwhile.
+/// Keeps the library from printing its error stack while it lives: errors become exceptions.
 class Quiet {
  public:
   Quiet() {

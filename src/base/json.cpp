@@ -26,7 +26,7 @@ JsonTree* made(Args&&... args) {
   return reinterpret_cast<JsonTree*>(new ordered_json(std::forward<Args>(args)...));
 }
 
-/// What `get` returns, with the library's errors as ours.
+/// Returns what `get` returns; turns the library's errors into JsonError.
 template <class Get>
 auto checked(Get get) -> decltype(get()) {
   try {

@@ -1,4 +1,4 @@
-// json.hpp: JSON that is written and read. nlohmann-json, which takes seconds to compile, is seen by json.cpp only.
+// json.hpp: reads and writes JSON. Only json.cpp includes nlohmann-json, which takes seconds to compile.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace weir {
 
-/// Text that is no JSON, or a value that is not what was asked for.
+/// Thrown for text that is not JSON, or a value of another type than was asked for.
 class JsonError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-/// Text that is nested deeper than it may be.
+/// Thrown for text that is nested too deeply.
 class JsonTooDeep : public JsonError {
  public:
   JsonTooDeep() : JsonError("JSON that is nested too deep") {}
@@ -28,7 +28,7 @@ class JsonTooDeep : public JsonError {
 
 struct JsonTree;  // of nlohmann-json: members keep their order
 
-/// Part of a value that must outlive it. All that returns something else than a view or a bool throws JsonError.
+/// Refers to a value, or a part of one, which must outlive it. Functions that return anything but a view or a bool throw JsonError.
 class JsonView {
  public:
   explicit JsonView(const JsonTree& value) : value_(&value) {}
@@ -37,9 +37,9 @@ class JsonView {
   [[nodiscard]] bool is_string() const;
   [[nodiscard]] bool is_number() const;
   [[nodiscard]] bool is_integer() const;
-  /// A number with a point or an exponent.
+  /// Returns whether it is a number with a point or an exponent.
   [[nodiscard]] bool is_float() const;
-  /// Throws JsonError unless it is there.
+  /// Throws JsonError if there is no such member or element.
   [[nodiscard]] JsonView at(const char* name) const;
   [[nodiscard]] JsonView at(int index) const;
   [[nodiscard]] std::optional<JsonView> find(const char* name) const;
@@ -49,7 +49,7 @@ class JsonView {
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] double number() const;
   [[nodiscard]] std::string string() const;
-  /// What JsonValue::bytes() has made.
+  /// Returns the bytes of JsonValue::bytes().
   [[nodiscard]] std::span<const std::byte> bytes() const;
   void to(bool& value) const { value = boolean(); }
   void to(int& value) const { value = static_cast<int>(integer()); }
@@ -58,7 +58,7 @@ class JsonView {
   void to(double& value) const { value = number(); }
   void to(std::string& value) const { value = string(); }
   void to(std::vector<std::int64_t>& values) const;
-  /// Writes one line, or with `indent` lines, each level that many blanks further in. Throws JsonError for what is not UTF-8.
+  /// Returns one line, or with `indent` several, each level indented by that many more blanks. Throws JsonError if it is not UTF-8.
   [[nodiscard]] std::string dump(int indent = -1) const;
   [[nodiscard]] bool operator==(const char* text) const;
   [[nodiscard]] bool operator==(const JsonView& other) const;
@@ -67,7 +67,7 @@ class JsonView {
   const JsonTree* value_;
 };
 
-/// A value, from whatever it is made of; {{"name", value}, ...} is an object, whose members keep their order.
+/// A value, made of any of the types below; {{"name", value}, ...} is an object, whose members keep their order.
 class JsonValue {
  public:
   struct Member;
@@ -92,21 +92,21 @@ class JsonValue {
 
   [[nodiscard]] static JsonValue array(std::initializer_list<JsonValue> elements = {});
   [[nodiscard]] static JsonValue object();
-  /// CBOR has such values, JSON has not.
+  /// Makes a value of bytes, which CBOR has and JSON has not.
   [[nodiscard]] static JsonValue bytes(std::span<const std::byte> value);
-  /// Throws JsonError.
+  /// Parses JSON. Throws JsonError.
   [[nodiscard]] static JsonValue parse(std::string_view text);
-  /// Throws JsonTooDeep as soon as more than `deepest` arrays and objects are in each other.
+  /// Parses JSON. Throws JsonTooDeep as soon as more than `deepest` arrays and objects are nested.
   [[nodiscard]] static JsonValue parse(std::string_view text, int deepest);
-  /// None for what is no JSON.
+  /// Parses JSON; returns no value for text that is not JSON.
   [[nodiscard]] static std::optional<JsonValue> parse_if_whole(std::string_view text);
-  /// Throws JsonError.
+  /// Reads CBOR. Throws JsonError.
   [[nodiscard]] static JsonValue from_cbor(std::span<const std::uint8_t> cbor);
-  /// To an array.
+  /// Appends to an array.
   void push_back(JsonValue value);
-  /// In an object: at its end, or in place of the member of that name. Null becomes an object.
+  /// Sets a member of an object: in place of the member of that name, or at the end. Null becomes an object.
   void set(std::string_view name, JsonValue value);
-  /// As dump() of a view, but that what is not UTF-8 is replaced.
+  /// Does what dump() of a view does, but replaces what is not UTF-8.
   [[nodiscard]] std::string text(int indent = 1) const;
   [[nodiscard]] std::vector<std::uint8_t> cbor() const;
   [[nodiscard]] JsonView view() const { return JsonView(*value_); }

@@ -11,14 +11,14 @@ struct Kept {
   std::shared_ptr<void> owner;
   Kept* next = nullptr;
 };
-std::atomic<Kept*> kept = nullptr;  // so that leak checkers find them
+std::atomic<Kept*> kept = nullptr;  // a list, so that leak checkers find them
 
 }  // namespace
 
 void keep_forever(std::shared_ptr<void> owner) noexcept {
   void* const memory = ::operator new(sizeof(Kept), std::nothrow);
   if (memory == nullptr) {
-    // Not even that little memory: a reference is lost instead, which keeps it as well.
+    // No memory even for an entry: lose a reference instead, which keeps the owner as well.
     alignas(Kept) thread_local std::byte place[sizeof(Kept)];
     new (place) Kept{std::move(owner)};
     return;

@@ -1,11 +1,11 @@
-// keep.hpp: memory that the network may still use when nobody else does.
+// keep.hpp: keeps memory that only the network may still use.
 #pragma once
 
 #include <memory>
 
 namespace weir {
 
-/// Until the process ends. What a run that broke off has posted may still be read and written.
+/// Keeps `owner` until the process ends: what a run that broke off has posted may still be read and written.
 void keep_forever(std::shared_ptr<void> owner) noexcept;
 
 }  // namespace weir

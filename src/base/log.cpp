@@ -15,7 +15,7 @@ struct Sink {
   std::shared_ptr<LogFunction> function = std::make_shared<LogFunction>();
   bool delivering = false;
 };
-// Never destroyed: communicators that outlive main may still have something to say.
+// Never destroyed: communicators that outlive main may still log.
 Sink& sink() {
   static Sink& only = *new Sink;
   return only;
@@ -32,18 +32,18 @@ void set_log_function(LogFunction function) {
 void deliver_message(LogLevel level, std::string_view text) noexcept {
   try {
     const std::lock_guard lock(sink().mutex);
-    const auto function = sink().function;  // lives on where it sets another
-    if (!*function || sink().delivering) {  // what a log function itself has said of it must not come back to it
+    const auto function = sink().function;  // keeps the function alive if it sets another
+    if (!*function || sink().delivering) {  // messages that a log function causes must not come back to it
       print_error("weir: {}\n", text);
       return;
     }
     sink().delivering = true;
     try {
       (*function)(level, text);
-    } catch (...) {  // is its own affair
+    } catch (...) {  // the function's own affair
     }
     sink().delivering = false;
-  } catch (...) {  // without memory, a message less
+  } catch (...) {  // no memory: the message is lost
   }
 }
 

@@ -1,4 +1,4 @@
-// log.hpp: one line per event, by WEIR_LOG, on stderr or to the function that the program has set.
+// log.hpp: logs one line per event, as WEIR_LOG says, to stderr or to the function that the program has set.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,7 +13,7 @@ namespace weir {
 /// Delivers one message.
 void deliver_message(LogLevel level, std::string_view text) noexcept;
 
-/// A message that there is no memory for is lost.
+/// Logs a message. If there is no memory for it, it is lost.
 template <class... Args>
 void log(LogLevel in_force, LogLevel level, fmt::format_string<Args...> text, Args&&... args) noexcept {
   if (level > in_force) return;

@@ -1,4 +1,4 @@
-// memory.hpp: how much memory there is to be had.
+// memory.hpp: how much memory is available.
 #pragma once
 
 namespace weir {

@@ -1,4 +1,4 @@
-// nearest.hpp: what somebody may have meant who has misspelt a name.
+// nearest.hpp: guesses which name a misspelt one means.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 
 namespace weir {
 
-/// Letters to insert, remove or replace that turn one word into the other.
+/// Returns how many letters must be inserted, removed or replaced to turn one word into the other.
 [[nodiscard]] inline std::size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);  // from the letters of `from` so far to each beginning of `to`
+  std::vector<std::size_t> row(to.size() + 1);  // distances from the letters of `from` so far to each beginning of `to`
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (const char letter : from) {
     std::size_t diagonal = row[0]++;
@@ -24,8 +24,8 @@ namespace weir {
   return row.back();
 }
 
-/// The first of the nearest `names`, which must not be none. Of a word of three letters and more, names that begin with it are
-/// the nearest.
+/// Returns the first of the nearest `names`, of which there must be at least one. If a word has three letters or more, names that
+/// begin with it are the nearest.
 [[nodiscard]] inline std::string_view nearest(std::string_view word, std::span<const std::string_view> names) {
   const auto distance = [word](std::string_view name) {
     return word.size() >= 3 && name.starts_with(word) ? 0 : edit_distance(word, name);

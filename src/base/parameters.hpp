@@ -14,14 +14,14 @@ struct ParameterInfo {
   double value = 0;  ///< the default
   double least = 0, most = 0;
   std::string_view doc;
-  std::span<const std::string_view> words{};  ///< where the values are words: the number is the place among them
+  std::span<const std::string_view> words{};  ///< if not empty, the values are words, and the number is the index of one
   bool whole = true;                          ///< whole numbers only
 };
 
 /// Returns a value as it is written: its word, or the number.
 [[nodiscard]] std::string text_of(const ParameterInfo& parameter, double value);
 
-/// Whose parameters they are, for messages.
+/// The owner of parameters, for messages.
 struct ParameterOwner {
   std::string_view field;  ///< of the configuration: "compressor_parameters"
   std::string_view name;   ///< "qsgd"
@@ -31,8 +31,8 @@ struct ParameterOwner {
 class Parameters {
  public:
   Parameters() = default;
-  /// Parses "levels=16,bucket=512". What is not named has its default. Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and
-  /// what would be right.
+  /// Parses "levels=16,bucket=512". A parameter that is not named has its default. Throws Error(WEIR_ERR_ARGUMENT) saying what is
+  /// wrong and what would be right.
   Parameters(const ParameterOwner& owner, std::span<const ParameterInfo> known, std::string_view text);
 
   /// Returns the values of `known` alone. These parameters must have all of them.

@@ -1,4 +1,4 @@
-// regular_file.hpp: whether a path names what can be read to an end. Opening a pipe waits for ever, and a device has no end.
+// regular_file.hpp: checks that a path names a regular file. Opening a pipe waits for ever, and a device has no end.
 #pragma once
 
 #include <filesystem>

@@ -5,14 +5,15 @@
 
 namespace weir {
 
-/// Memory for a run between two suspensions: at the next one, its contents are lost. Only for who is inside the communicator.
+/// Memory for a run between two suspensions: at the next one, its contents are lost. Only a thread inside the communicator may use
+/// it.
 class Scratch {
  public:
-  /// Afterwards there are at least so many bytes; what was in them is lost. Throws Error(WEIR_ERR_MEMORY).
+  /// Makes sure that there are at least `bytes`. Their contents are lost. Throws Error(WEIR_ERR_MEMORY).
   void reserve(std::int64_t bytes) {
     if (bytes > memory_.size()) memory_ = Buffer<std::byte>(bytes);
   }
-  /// Until the next reserve().
+  /// Returns the memory, valid until the next reserve().
   [[nodiscard]] std::byte* data() noexcept { return memory_.data(); }
 
  private:

@@ -82,7 +82,7 @@ struct Signal {
   std::string_view name;
   int number;
 };
-/// Those that a program may be sent without ending, unless it has set a handler.
+/// The signals that may be chosen. They do not end the program once they are counted.
 constexpr std::array signals = {Signal{"USR1", SIGUSR1}, Signal{"USR2", SIGUSR2}, Signal{"QUIT", SIGQUIT}, Signal{"HUP", SIGHUP}};
 
 void set_dump_signal(Settings& settings, std::string_view text) {
@@ -154,7 +154,7 @@ constexpr std::array rows = {
         [](const Settings& s) { return s.metrics; }},
 };
 
-/// Environment variables that begin with WEIR_ and are no setting of Weir, with their values.
+/// Returns the environment variables that begin with WEIR_ and are not settings of Weir, with their values.
 std::vector<std::pair<std::string_view, std::string_view>> unknown_variables() {
   std::vector<std::pair<std::string_view, std::string_view>> list;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
@@ -167,7 +167,7 @@ std::vector<std::pair<std::string_view, std::string_view>> unknown_variables() {
   return list;
 }
 
-/// A longer name for the same thing, such as WEIR_LOG_LEVEL, or a third of the letters wrong at most.
+/// Returns whether `name` is a longer name for the setting, such as WEIR_LOG_LEVEL, or at most a third of its letters are wrong.
 bool is_misspelling(std::string_view name, std::string_view setting) {
   const std::size_t letters = setting.size() - prefix.size();
   return (name.starts_with(setting) && name[setting.size()] == '_') || edit_distance(name, setting) <= letters / 3;

@@ -7,14 +7,14 @@
 
 namespace weir {
 
-/// Whether messages of CUDA memory are given to MPI as they are: `automatic`, where the library says that it takes them.
+/// Whether messages of CUDA memory are given to MPI as they are. `automatic`: if the library says that it accepts them.
 enum class GpuPointers { automatic, on, off };
 
-/// Whether a thread of the library advances what is in flight while the caller computes: `on`, on a core of its own where there is
-/// one, and not elsewhere; `anywhere`, wherever the system puts it.
+/// Whether a thread of the library advances what is in flight while the caller computes. `on`: on a core of its own, if there is
+/// one. `anywhere`: where the system puts it.
 enum class ProgressThreadSetting { off, on, anywhere };
 
-/// Whether selection fetches memory ahead: on, off, or as it finds out.
+/// Whether selection prefetches memory. `automatic`: as measured.
 enum class ReadAheadSetting { automatic, on, off };
 
 struct Settings {
@@ -26,7 +26,7 @@ struct Settings {
   GpuPointers gpu_pointers = GpuPointers::automatic;  ///< WEIR_CUDA_AWARE_MPI
   std::string trace{};                                ///< WEIR_TRACE, a folder; empty: off
   std::string dump{};                                 ///< WEIR_DUMP, a folder, default_dump_folder unless set; empty: off
-  int dump_signal = 0;                                ///< WEIR_DUMP_SIGNAL; 0: none
+  int dump_signal = 0;                                ///< WEIR_DUMP_SIGNAL; 0: no signal
   std::string metrics{};                              ///< WEIR_METRICS, a folder; empty: off
   ProgressThreadSetting progress_thread = ProgressThreadSetting::off;  ///< WEIR_PROGRESS_THREAD
   int threads = 0;                                                     ///< WEIR_THREADS, of a rank; 0: by its cores
@@ -38,7 +38,7 @@ inline constexpr const char* default_dump_folder = "weir-dump";
 /// Reads the environment. Throws Error(WEIR_ERR_SETTING) naming the variable, its value and what would be right.
 [[nodiscard]] Settings read_settings();
 
-/// A text for each WEIR_* variable of the environment that is no setting, but looks like one.
+/// Returns a text for each WEIR_* environment variable that is not a setting but looks like one.
 [[nodiscard]] std::vector<std::string> misspelt_settings();
 
 }  // namespace weir

@@ -1,4 +1,4 @@
-// standard_error.hpp: what is printed beside the results.
+// standard_error.hpp: prints to stderr.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,7 +9,7 @@
 
 namespace weir {
 
-/// Prints to stderr. A full disk, a closed descriptor or a lack of memory costs the text, and nothing else.
+/// Prints to stderr. If the disk is full, the descriptor closed or memory short, only the text is lost.
 template <class... Args>
 void print_error(fmt::format_string<Args...> text, Args&&... args) noexcept {
   try {

@@ -27,7 +27,7 @@ void copy_bytes(void* to, const void* from, std::int64_t bytes, const StateVisit
 
 constexpr std::string_view advice = ": make it as in the state, or begin without the state";
 
-/// How two texts differ: in the first line that does, and of a long one from there on.
+/// Returns how two texts differ: their first different lines, and of a long line the part around the difference.
 std::string difference(std::string_view saved, std::string_view here) {
   constexpr std::size_t longest = 160, before = 20;
   std::size_t at =

@@ -1,10 +1,10 @@
-// state.hpp: what lives on from one iteration to the next, as named fields that can be saved and restored.
+// state.hpp: the state that is kept from one iteration to the next, as named fields that can be saved and restored.
 //
-// A class that lives on keeps all of that in one `struct State`, whose visit(StateVisitor&) names its fields; the class's
-// visit_state(StateVisitor&) hands over that State and visits what the class owns. Pointers, views and scratch are no state.
+// A class with such state keeps all of it in one `struct State`, whose visit(StateVisitor&) names its fields. The class's
+// visit_state(StateVisitor&) passes that State and visits what the class owns. Pointers, views and scratch are not state.
 //
-// A restoring visitor comes twice: first it looks, and throws Error where the saved state does not fit; then it writes. A state
-// that is refused therefore changes nothing. Both times it delivers what value() and values() name, into a copy of the State, so
+// A restoring visitor visits twice: the first visit checks, and throws Error if the saved state does not fit; the second writes. A
+// state that is refused therefore changes nothing. Both visits deliver what value() and values() name, into a copy of the State, so
 // that visits may depend on it.
 #pragma once
 
@@ -24,20 +24,20 @@
 
 namespace weir {
 
-/// What the elements of a field are.
+/// The type of a field's elements.
 enum class StateType : std::uint8_t { boolean, int32, int64, uint32, uint64, float32, float64, text, uint8 };
 
-/// What a field becomes where a state is divided anew, for another number of ranks or another node layout.
+/// How a field is divided again for another number of ranks or another node layout.
 enum class Share : std::uint8_t {
-  each,    ///< a rank's own: rank r goes on with that of an old rank
-  agreed,  ///< equal on the ranks that hold the same range: that of the first old rank that held its beginning
-  layout,  ///< it goes with the old division: what the rank has stays
+  each,    ///< a rank's own: rank r gets that of an old rank
+  agreed,  ///< equal on the ranks that hold the same range: taken from the first old rank that held its beginning
+  layout,  ///< depends on the old division: the rank keeps what it has
   summed,  ///< a part of a vector that is the sum of all ranks' parts
   block,   ///< a part of a matrix: every element is on one rank, or the same on several
   cuts     ///< `agreed`, and ascending positions that cut the range into regions
 };
 
-/// Which part of a whole a rank's field belongs to: some rows and some columns of a matrix, or, with one column, a range of a
+/// The part of a whole that a rank's field is: some rows and some columns of a matrix or, with one column, a range of a
 /// vector.
 struct Region {
   std::int64_t whole_rows = 0, whole_columns = 1;
@@ -45,17 +45,17 @@ struct Region {
 
   friend bool operator==(const Region&, const Region&) = default;
 };
-/// Elements [first, first + count) of a vector of `whole`.
+/// Returns the region of elements [first, first + count) of a vector of `whole`.
 [[nodiscard]] constexpr Region range_of(std::int64_t whole, std::int64_t first, std::int64_t count) {
   return {.whole_rows = whole, .first_row = first, .rows = count};
 }
 
 struct Placement {
   Share share = Share::each;
-  Region region{};  ///< of all but `each` and `layout`
+  Region region{};  ///< not used for `each` and `layout`
 };
 [[nodiscard]] std::string_view state_type_name(StateType type);
-/// Bytes of one element.
+/// Returns the bytes of one element.
 [[nodiscard]] std::int64_t state_type_bytes(StateType type);
 
 template <class V>
@@ -81,7 +81,7 @@ struct StateField {
   Buffer<std::byte> bytes;
 };
 
-/// In the order of the visit; no name twice.
+/// The fields in the order of the visit. No name occurs twice.
 struct SavedState {
   std::vector<StateField> fields;
   /// Returns the field of that name, or nullptr if there is no such field.
@@ -100,16 +100,16 @@ struct FieldVisit {
 
 class StateVisitor {
  public:
-  /// Copies bytes between host memory and the memory of an array, either way; done when it returns.
+  /// Copies bytes between host memory and the memory of an array, in either direction; done when it returns.
   using Copy = std::function<void(void* to, const void* from, std::int64_t bytes)>;
 
-  /// `subject` is what is visited, for messages: "plan 'x'".
+  /// `subject` names what is visited, for messages: "plan 'x'".
   explicit StateVisitor(std::string subject) : subject_(std::move(subject)) {}
   virtual ~StateVisitor() = default;
   StateVisitor(const StateVisitor&) = delete;
   StateVisitor& operator=(const StateVisitor&) = delete;
 
-  /// Names of fields visited meanwhile begin with `name` and a slash.
+  /// Prefixes the names of fields visited during its life with `name` and a slash.
   class Scope {
    public:
     Scope(StateVisitor& visitor, std::string_view name) : path_(visitor.path_), length_(path_.size()) {
@@ -124,7 +124,7 @@ class StateVisitor {
     std::size_t length_;
   };
 
-  /// A number, enumerator or bool.
+  /// Visits a number, enumerator or bool.
   template <class V>
   void value(std::string_view name, V& x) {
     values(name, std::span<V>(&x, 1));
@@ -133,7 +133,7 @@ class StateVisitor {
   void value(std::string_view name, V& x, Share share) {
     values(name, std::span<V>(&x, 1), share);
   }
-  /// A few of them, in host memory.
+  /// Visits a few of them, in host memory.
   template <class V>
   void values(std::string_view name, std::span<V> x) {
     values(name, x, placement_.share);
@@ -142,19 +142,19 @@ class StateVisitor {
   void values(std::string_view name, std::span<V> x, Share share) {
     field(describe<V>(name, static_cast<std::int64_t>(x.size()), share), x.data(), nullptr);
   }
-  /// A large array where only `copy` reaches it. Nothing is delivered to it while a restoring visitor looks.
+  /// Visits a large array that only `copy` can access. The checking visit of a restoring visitor delivers nothing to it.
   template <class V>
   void array(std::string_view name, V* x, std::int64_t count, const Copy& copy) {
     field(describe<V>(name, count, placement_.share), x, &copy);
   }
-  /// A number, or text, that the state must have in common with what it is restored to; with Share::layout, only where the ranks
-  /// are as they were. `names`: of an enumerator, for messages.
+  /// Visits a number that must be the same in the saved state and here; with Share::layout, only if the ranks are the same as
+  /// before. `names`: of an enumerator's values, for messages. text() does so for a text.
   void fixed(std::string_view name, std::int64_t here, Share share = Share::each, std::span<const std::string_view> names = {});
-  /// Says that the state belongs to the ranks' switch groups: where these are others, all of the subject is divided anew.
+  /// Records that the state depends on the ranks' switch groups: if these differ, all of the subject is divided again.
   void along_switches() { fixed(along_switches_name, 1, Share::layout); }
   static constexpr std::string_view along_switches_name = "along_switches";
   void text(std::string_view name, std::string_view here, Share share = Share::each);
-  /// The placement of fields that are visited meanwhile, unless they name a Share of their own.
+  /// Sets the placement of fields visited during its life, unless they name a Share of their own.
   class Placed {
    public:
     Placed(StateVisitor& visitor, const Placement& placement) : visitor_(visitor), before_(visitor.placement_) {
@@ -173,14 +173,14 @@ class StateVisitor {
   void check(bool ok, std::string_view name, std::string_view right) const;
   [[noreturn]] void refuse(std::string_view name, std::string_view why) const;
 
-  /// Visits a copy of `state`; what has been delivered to it becomes the state when restoring.
+  /// Visits a copy of `state`. When restoring, the copy with what was delivered to it replaces the state.
   template <class State>
   void state(State& state) {
     State next = state;
     next.visit(*this);
     if (restores()) state = std::move(next);
   }
-  /// This visit writes: the state has been looked at, and fits.
+  /// Returns whether this visit writes: the state has been checked, and fits.
   [[nodiscard]] virtual bool restores() const = 0;
 
  protected:
@@ -189,7 +189,7 @@ class StateVisitor {
   [[noreturn]] void refuse_field(std::string_view name, std::string_view why) const;
 
  private:
-  /// `name` is the whole path. `copy` is null where `data` is a few numbers in host memory.
+  /// `name` is the whole path. `copy` is null if `data` is a few numbers in host memory.
   virtual void field(FieldVisit visit, void* data, const Copy* copy) = 0;
   virtual void text_field(FieldVisit visit, std::string_view here) = 0;
   template <class V>
@@ -215,24 +215,24 @@ class StateSaver final : public StateVisitor {
   std::unordered_set<std::string> names_;
 };
 
-/// Looks until write() is called.
+/// Checks until write() is called, then writes.
 class StateRestorer final : public StateVisitor {
  public:
-  /// `saved` outlives it.
+  /// `saved` must outlive it.
   StateRestorer(const SavedState& saved, std::string subject)
       : StateVisitor(std::move(subject)), saved_(saved), visited_(saved.fields.size()) {
     for (std::size_t i = 0; i < saved.fields.size(); ++i) places_.emplace(saved.fields[i].name, i);
   }
-  /// After the visit that looked. Throws Error(WEIR_ERR_ARGUMENT) where the saved state has fields that were not visited.
+  /// Throws Error(WEIR_ERR_ARGUMENT) if the saved state has fields that were not visited. Call it after the checking visit.
   void check_all_visited() const;
-  /// The same; the next visit writes.
+  /// Calls check_all_visited(), and makes the next visit write.
   void write();
   [[nodiscard]] bool restores() const override { return writes_; }
 
  private:
   void field(FieldVisit visit, void* data, const Copy* copy) override;
   void text_field(FieldVisit visit, std::string_view here) override;
-  /// The field of that name and type, its bytes whole.
+  /// Returns the field of that name and type. Throws if its bytes are truncated.
   const StateField& find(const std::string& name, StateType type);
 
   const SavedState& saved_;
@@ -248,8 +248,9 @@ template <class Subject>
   return saver.take();
 }
 
-/// Throws Error(WEIR_ERR_ARGUMENT) naming the field that is missing, unknown, of another type or size, or wrong; `subject`, which
-/// messages call `name`, is then as it was. Where copying itself fails, because memory lacks or the GPU fails, it is neither.
+/// Restores `subject`, which messages call `name`. Throws Error(WEIR_ERR_ARGUMENT) naming the field that is missing, unknown, of
+/// another type or size, or wrong; `subject` is then unchanged. If copying itself fails, because memory is short or the GPU fails,
+/// `subject` may be partly restored.
 template <class Subject>
 void restore_state(Subject& subject, const SavedState& saved, std::string name) {
   StateRestorer restorer(saved, std::move(name));

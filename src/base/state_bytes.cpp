@@ -12,7 +12,7 @@ constexpr std::int64_t longest_name = 4096;
 
 constexpr std::int64_t filled_up(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/// FNV-1a over words of 8 bytes, of which `bytes` is a multiple.
+/// Returns FNV-1a over words of 8 bytes; `bytes` is a multiple of 8.
 std::uint64_t checksum(const std::byte* data, std::int64_t bytes) {
   std::uint64_t sum = 0xcbf29ce484222325;
   for (std::int64_t at = 0; at < bytes; at += 8) {
@@ -36,7 +36,7 @@ class Reader {
   [[noreturn]] void damaged(std::string_view why) const {
     fail(WEIR_ERR_ARGUMENT, "the state for {} is damaged: {}", subject_, why);
   }
-  /// The next `count` bytes and what fills them up.
+  /// Returns the next `count` bytes and skips their padding.
   const std::byte* take(std::int64_t count) {
     const auto left = static_cast<std::int64_t>(bytes_.size());
     if (count < 0 || count > left || filled_up(count) > left) damaged("it ends within a field");

@@ -1,8 +1,8 @@
-// state_bytes.hpp: a saved state as one run of bytes in the caller's memory.
+// state_bytes.hpp: a saved state as contiguous bytes in the caller's memory.
 //
 // "WEIRSTAT", version (int32), number of fields (int32); per field the length of its name (int32), its StateType (int32), its
-// number of elements (int64), its name and its elements, each filled up to 8 bytes; at the end a checksum of all before (uint64).
-// Numbers are as this processor has them: little-endian everywhere that Weir runs.
+// number of elements (int64), its name and its elements, each padded to 8 bytes; at the end a checksum of all before (uint64).
+// Numbers have this processor's byte order: little-endian everywhere that Weir runs.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class StateMeasurer final : public StateVisitor {
  public:
   StateMeasurer() : StateVisitor("what is measured") {}
   [[nodiscard]] bool restores() const override { return false; }
-  /// Returns the bytes of all fields visited so far, with what is around them.
+  /// Returns the bytes of all fields visited so far, headers and checksum included.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
  private:
@@ -30,16 +30,16 @@ class StateMeasurer final : public StateVisitor {
 
 class StateWriter final : public StateVisitor {
  public:
-  /// `to`: as many bytes as StateMeasurer has counted.
+  /// `to` has the size that StateMeasurer has counted.
   explicit StateWriter(std::span<std::byte> to);
   [[nodiscard]] bool restores() const override { return false; }
-  /// After the visit: writes what is around the fields.
+  /// Writes the header and the checksum. Call it after the visit.
   void finish();
 
  private:
   void field(FieldVisit visit, void* data, const Copy* copy) override;
   void text_field(FieldVisit visit, std::string_view here) override;
-  /// The next `bytes`, filled up with zeros.
+  /// Returns the next `bytes`, padded with zeros.
   std::byte* take(std::int64_t bytes);
 
   std::span<std::byte> to_;
@@ -57,7 +57,7 @@ template <class Subject>
   return measurer.bytes();
 }
 
-/// Throws Error(WEIR_ERR_ARGUMENT) where `to` has another size than state_bytes().
+/// Throws Error(WEIR_ERR_ARGUMENT) if `to` has another size than state_bytes().
 template <class Subject>
 void save_state(Subject& subject, std::span<std::byte> to, std::string_view name) {
   const std::int64_t needed = state_bytes(subject);
@@ -69,7 +69,7 @@ void save_state(Subject& subject, std::span<std::byte> to, std::string_view name
   writer.finish();
 }
 
-/// As restore_state of a SavedState.
+/// Does the same as restore_state() of a SavedState.
 template <class Subject>
 void restore_state(Subject& subject, std::span<const std::byte> bytes, const std::string& name) {
   restore_state(subject, read_state(bytes, name), name);

@@ -23,8 +23,8 @@
 namespace weir {
 namespace {
 
-/// Which threads of oneTBB's pool have been put where. They work for all arenas of the process, and get their old masks back when
-/// the last of these is gone.
+/// Remembers which threads of oneTBB's pool were bound to which cores. They work for all arenas of the process, and get their old
+/// masks back when the last user of this object is gone.
 class Bindings {
  public:
   static std::shared_ptr<Bindings> of_process() {
@@ -45,13 +45,13 @@ class Bindings {
   Bindings(const Bindings&) = delete;
   Bindings& operator=(const Bindings&) = delete;
 
-  /// So many threads more may be bound.
+  /// Makes room for this many more threads.
   void expect(std::size_t threads) {
     const std::scoped_lock lock(mutex_);
     bound_.reserve(bound_.size() + threads);
   }
-  /// Unless the program has put the thread elsewhere since it was bound. Where the system refuses, it runs elsewhere: slower, not
-  /// wrong.
+  /// Binds the thread, unless the program has moved it since it was bound. If the system refuses, the thread runs elsewhere:
+  /// slower, not wrong.
   void bind(pid_t thread, const std::vector<int>& core) {
     cpu_set_t here;
     CPU_ZERO(&here);
@@ -75,7 +75,7 @@ class Bindings {
     pid_t thread;
     cpu_set_t before, here;
   };
-  /// Whether it is still where it was put.
+  /// Returns whether the thread is still where it was put.
   [[nodiscard]] static bool stays(const Bound& bound) {
     cpu_set_t now;
     return sched_getaffinity(bound.thread, sizeof now, &now) == 0 && CPU_EQUAL(&now, &bound.here);
@@ -85,8 +85,8 @@ class Bindings {
   std::vector<Bound> bound_;
 };
 
-/// Where the workers of a pool stay. A worker that wakes on the caller's core waits for what it was woken to share, and systems
-/// like to wake it there: so it is kept off before that.
+/// The cores of a pool's workers. A worker that wakes on the caller's core waits for the caller, whose loop it was woken to share,
+/// and systems often wake it there. So it is moved to another core before that.
 class Places final : public tbb::task_scheduler_observer {
  public:
   Places(tbb::task_arena& arena, std::vector<std::vector<int>> cores)
@@ -103,7 +103,7 @@ class Places final : public tbb::task_scheduler_observer {
   Places(const Places&) = delete;
   Places& operator=(const Places&) = delete;
 
-  /// The calling thread is about to share a loop. Place 0 is the caller's.
+  /// Moves a worker off the calling thread's core, before that thread shares a loop. Place 0 is the caller's.
   void leave_room_for_caller() {
     if (cores_.empty()) return;
     const int here = sched_getcpu();
@@ -121,7 +121,7 @@ class Places final : public tbb::task_scheduler_observer {
  private:
   struct Worker {
     std::size_t core = 0;
-    pid_t thread = 0;  // 0: none yet
+    pid_t thread = 0;  // 0: there is no thread yet
   };
 
   void on_scheduler_entry(bool is_worker) override {
@@ -137,7 +137,7 @@ class Places final : public tbb::task_scheduler_observer {
 
   std::vector<std::vector<int>> cores_;
   std::mutex mutex_;
-  std::vector<Worker> workers_;  // by their places in the arena
+  std::vector<Worker> workers_;  // index: place in the arena
   std::atomic<int> last_ = -1;   // where the caller was
   std::shared_ptr<Bindings> bindings_;
 };
@@ -157,12 +157,12 @@ Threads::Threads(int count, std::vector<std::vector<int>> cores)
     : count_(count), pool_(count > 1 ? std::make_shared<Pool>(count, std::move(cores)) : nullptr) {}
 
 void Threads::run(int parts, void (*call)(const void*, int), const void* body) const {
-  // A child of fork() has none of the pool's threads, and perhaps locks of the pool that nobody will open.
+  // A child of fork() has none of the pool's threads, and may have locks of the pool that no thread will open.
   if (!pool_ || forked()) {
     for (int part = 0; part < parts; ++part) call(body, part);
     return;
   }
-  // Static: a part goes to the same thread each time, which has touched its memory first and may have it in its caches.
+  // Static: a part goes to the same thread each time, which touched its memory first and may have it in its caches.
   pool_->places.leave_room_for_caller();
   pool_->arena.execute([=] {
     const auto each = [=](const tbb::blocked_range<int>& range) {

@@ -8,47 +8,47 @@
 
 namespace weir {
 
-/// Part of the elements of an array.
+/// A range of the elements of an array.
 struct PartRange {
   std::int64_t begin = 0, end = 0;
   [[nodiscard]] std::int64_t count() const noexcept { return end - begin; }
 };
 
-/// Number `part` of `parts` of `count` elements, which begin at multiples of `multiple`; equal up to that.
+/// Returns part `part` of `parts` of `count` elements. Parts begin at multiples of `multiple` and are equal up to that.
 [[nodiscard]] constexpr PartRange part_range(std::int64_t count, std::int64_t multiple, int part, int parts) noexcept {
   const std::int64_t pieces = (count + multiple - 1) / multiple;
   const auto begin = [&](int p) { return std::min(count, pieces * p / parts * multiple); };
   return {begin(part), begin(part + 1)};
 }
 
-/// The threads that work for a rank: the one that calls, and others of a pool that the process has once, which sleep between loops
-/// and are no part of anybody's OpenMP. Cheap to copy: copies share them. Thread-safe.
+/// The threads that work for a rank: the calling thread, and others of one pool in the process, which sleep between loops and do
+/// not belong to OpenMP. Cheap to copy: copies share them. Thread-safe.
 ///
-/// In a child that fork() has left, and in builds without TBB, the calling thread does all by itself.
+/// In a child of fork(), and in builds without TBB, the calling thread does everything.
 class Threads {
  public:
-  /// None besides the caller's own.
+  /// Makes no threads besides the caller's own.
   Threads() = default;
-  /// `count` from 1 up, the caller's own included. More than there are cores take turns. `cores` are the numbers that the system
-  /// gives the processors of each core, for this process alone: each worker stays on one that the caller is not on. Empty: the
+  /// `count` is 1 or more, the caller's own included. More threads than cores take turns. `cores` are the numbers that the system
+  /// gives the processors of each core, for this process alone: each worker stays on a core that the caller is not on. Empty: the
   /// system puts workers anywhere. Throws std::bad_alloc.
   explicit Threads(int count, std::vector<std::vector<int>> cores = {});
 
   [[nodiscard]] int count() const noexcept { return count_; }
-  /// Into how many parts to divide `count` elements, of which a thread's part should be `least` or more to pay for waking it.
+  /// Returns into how many parts to divide `count` elements, if a part needs `least` elements to pay for waking its thread.
   [[nodiscard]] int parts(std::int64_t count, std::int64_t least) const noexcept {
     return static_cast<int>(std::clamp<std::int64_t>(count / least, 1, count_));
   }
 
-  /// Calls body(part) for 0 <= part < parts, each once, on several threads at a time, and returns when all is done. What each part
-  /// does must not depend on the others. Throws what one of them throws.
+  /// Calls body(part) for 0 <= part < parts, each once, on several threads at a time, and returns when all are done. The work of a
+  /// part must not depend on the others. If parts throw, throws what one of them threw.
   template <class Body>
   void run(int parts, const Body& body) const {
     if (parts == 1) return body(0);
     run(
         parts, [](const void* of, int part) { (*static_cast<const Body*>(of))(part); }, &body);
   }
-  /// Calls body(range) for parts of `count` elements as above; `multiple` as for part_range.
+  /// Calls body(range) for parts of `count` elements, as run() does; `multiple` as for part_range().
   template <class Body>
   void run_ranges(std::int64_t count, std::int64_t least, std::int64_t multiple, const Body& body) const {
     const int number = parts(count, least);
@@ -63,7 +63,7 @@ class Threads {
   std::shared_ptr<Pool> pool_;  // null: one thread
 };
 
-/// Returns the library that gives threads, with its version, or why this build has no threads.
+/// Returns the library that provides threads, with its version, or why this build has no threads.
 [[nodiscard]] const char* threads_version();
 
 }  // namespace weir

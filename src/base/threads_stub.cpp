@@ -1,4 +1,4 @@
-// threads_stub.cpp: builds without TBB.
+// threads_stub.cpp: the threads of builds without TBB: the caller's.
 #include "base/threads.hpp"
 
 namespace weir {

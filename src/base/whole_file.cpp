@@ -15,7 +15,7 @@ void write_whole_file(const std::string& path, std::string_view text) {
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
-  // A device, a pipe or a link stays what it is; a file is whole at any moment.
+  // A regular file is replaced whole. A device, a pipe or a link is written to directly.
   const auto kind = std::filesystem::symlink_status(path, ignored).type();
   const bool replaces = kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
   const std::string beside = replaces ? fmt::format("{}.{}.tmp", path, ::getpid()) : path;

@@ -1,4 +1,4 @@
-// whole_file.hpp: writes a file that is whole at any moment.
+// whole_file.hpp: writes a file that is never half-written.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace weir {
 
-/// Writes `text` to `path`, by way of a file beside it, so that the file is whole or as it was. Folders are made. Throws
-/// Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
+/// Writes `text` to a file beside `path` and renames it, so that `path` has either its old or its new contents. Makes folders.
+/// Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
 void write_whole_file(const std::string& path, std::string_view text);
 
 }  // namespace weir

@@ -8,7 +8,7 @@ namespace weir::detail {
 
 task<void> agree_on_outcome(Channel channel, const Outcome& mine, AgreementWords& memory) {
   const StageScope stage = channel.stage(Stage::agree);
-  // The lower the rank, the larger the word.
+  // The lowest failed rank has the largest word.
   const auto ranks = static_cast<std::uint64_t>(channel.size()), rank = static_cast<std::uint64_t>(channel.rank());
   memory.words[0] = mine.failed() ? ranks - rank : 0;
   co_await allreduce_control(channel, memory.words.data(), 1, 1, memory.scratch.data());

@@ -1,4 +1,4 @@
-// agreed_outcome.hpp: in the middle of a run, all ranks learn whether any of them has failed, and throw the same.
+// agreed_outcome.hpp: in the middle of a run, all ranks learn whether any of them has failed, and throw the same error.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@
 
 namespace weir::detail {
 
-/// Memory of its messages: it must outlive a run that breaks off.
+/// The memory of the agreement's messages. It must outlive a run that breaks off.
 struct AgreementWords {
   std::array<std::uint64_t, 53> words{}, scratch{};
 };
 
-/// Throws AgreedError on all ranks with what the lowest failed rank has in `mine`. Nothing else is sent where none has failed.
+/// Throws AgreedError on all ranks with the error in `mine` of the lowest failed rank. Sends nothing else if no rank has failed.
 task<void> agree_on_outcome(Channel channel, const Outcome& mine, AgreementWords& memory);
-/// Throws it where all know already that `failed` is the lowest such rank.
+/// Throws the same error, if all ranks know already that `failed` is the lowest failed rank.
 task<void> throw_outcome_of(Channel channel, int failed, const Outcome& mine, AgreementWords& memory);
 
 }  // namespace weir::detail

@@ -58,14 +58,14 @@ void AsynchronousCall::wait() {
     comm->engine.drive(run);
     const Clock::time_point end = Clock::now();
     seconds_waited_ += std::chrono::duration<double>(end - begin).count();
-    // Calls of test() are added up: a caller that asks again and again would fill the trace.
+    // Calls of test() are added up instead: a caller that tests again and again would fill the trace.
     for (Observer* const observer : comm->engine.detail_observers()) observer->wait(run, begin, end);
   }
   finish();
 }
 
 bool AsynchronousCall::wait_for(double seconds) {
-  constexpr double long_wait = 1e-3;  // shorter ones are what asks again and again
+  constexpr double long_wait = 1e-3;  // shorter waits are those of callers that ask again and again
   constexpr double longest = 1e9;
   require(seconds >= 0, "the time to wait is {} s: it must not be below 0", seconds);
   const auto inside = comm->enter();

@@ -10,33 +10,33 @@
 
 namespace weir::detail {
 
-/// One run at a time.
+/// A call that has one run at a time.
 class AsynchronousCall {
  public:
-  /// `object`, which outlives it, is the name of what the user has made, where that is another.
+  /// `object` is the name of what the user has made, if that differs from `name`. It must outlive the call.
   AsynchronousCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag,
                    std::string_view object = {});
   virtual ~AsynchronousCall();
   AsynchronousCall(const AsynchronousCall&) = delete;
   AsynchronousCall& operator=(const AsynchronousCall&) = delete;
 
-  /// Throws Error unless somebody has waited for the last run, or when a run broke off.
+  /// Throws Error if the last run has not been waited for, or a run broke off.
   void check_startable();
-  /// True once the run has finished, after one round of progress; then as finish().
+  /// Makes one round of progress. Returns false if the run has not finished; otherwise calls finish() and returns true.
   bool test();
-  /// Drives everything in flight until this run has finished; then as finish().
+  /// Drives everything in flight until this run has finished, then calls finish().
   void wait();
-  /// The same, for at most `seconds`, with one round of progress at least. Whether it has finished.
+  /// Does the same for at most `seconds`, with at least one round of progress. Returns whether the run has finished.
   bool wait_for(double seconds);
-  /// Throws what the finished run ended with, once.
+  /// Throws the error that the finished run ended with, if any, once.
   void finish();
-  /// No run is in flight, and somebody has waited for the last. What a caller may do only then is decided by this alone: a run that
-  /// has finished here may be in flight on slower ranks, and all must be told the same.
+  /// Returns whether no run is in flight and the last one has been waited for. What a caller may do only then depends on nothing
+  /// else: a run that has finished here may be in flight on slower ranks, and all ranks must give the same answer.
   [[nodiscard]] bool waited_for() const { return run.finished && error_reported_; }
-  /// The caller knows what the run in flight will end with: nobody else throws it.
+  /// Records that the caller knows the error that the run in flight will end with: it is not thrown again.
   void set_error_reported() { error_reported_ = true; }
 
-  /// That the caller has spent in test() and wait() for the last run.
+  /// Returns the time that the caller has spent in test() and wait() for the last run.
   [[nodiscard]] double seconds_waited() const { return seconds_waited_; }
   [[nodiscard]] Channel channel() { return {comm->engine, comm->topology, run, traffic}; }
 
@@ -45,7 +45,7 @@ class AsynchronousCall {
   TrafficCount traffic;  ///< of the last run
 
  protected:
-  /// Starts the coroutine that body() makes. Throws nothing: a failure to make it ends the run like one in its middle.
+  /// Starts the coroutine that body() makes. Throws nothing: if it cannot be made, the run ends as if it had failed in the middle.
   template <class Body>
   void launch(Body&& body) {
     const auto inside = comm->enter();
@@ -61,17 +61,17 @@ class AsynchronousCall {
     }
     comm->engine.start(run);
   }
-  /// Called once for a run that has finished, before finish() throws what it ended with.
+  /// Called once for a run that has finished, before finish() throws its error.
   virtual void completed() {}
 
  private:
   std::string name_;
-  double seconds_waited_ = 0, seconds_tested_ = 0;  ///< the latter, in test() alone, are among the former
-  bool error_reported_ = true;                      // what the last run ended with has been thrown
+  double seconds_waited_ = 0, seconds_tested_ = 0;  ///< seconds_tested_ counts test() alone, and is part of seconds_waited_
+  bool error_reported_ = true;                      // the error of the last run, if any, has been thrown
 };
 
-/// Waits for what is in flight, errors aside. False where the memory of messages must be kept until the process ends: a run broke
-/// off, or cannot be ended any more.
+/// Waits for what is in flight and ignores its errors. Returns false if the memory of messages must be kept until the process ends:
+/// because a run broke off, or cannot be ended any more.
 [[nodiscard]] bool retire(AsynchronousCall& call) noexcept;
 
 }  // namespace weir::detail

@@ -6,14 +6,15 @@
 
 namespace weir::detail {
 
-/// For one call at a time. Its device is the thread's when it is made. Not there in a build without CUDA.
+/// The caller's stream during one call at a time. Its device is the thread's when it is constructed. Only in builds with CUDA.
 class CallerStream {
  public:
-  /// What is wrong with the call's memory or stream; if nothing is, the place that hold() is about: what is on `stream` now.
+  /// Returns what is wrong with the call's memory or stream. If nothing is, marks the end of the work on `stream` for hold().
   [[nodiscard]] InputError enter(const void* memory, void* stream);
-  /// Later work on `own` comes after that place.
+  /// Makes later work on `own` wait for the work that enter() marked.
   void hold(void* own) const { entered_.hold(own); }
-  /// What comes later on the caller's stream comes after what is on `own` now. The next call that uses the GPU reports its failure.
+  /// Makes later work on the caller's stream wait for the work on `own` so far. If the GPU has failed, the next call that uses it
+  /// reports that.
   void leave(void* own) noexcept;
 
  private:

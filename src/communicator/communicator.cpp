@@ -23,21 +23,22 @@ namespace weir {
 namespace detail {
 namespace {
 
-/// What every rank tells every other when a communicator is made.
+/// What every rank sends to every other when a communicator is made.
 struct Introduction {
   Outcome outcome;
-  std::int32_t measure = 0;        ///< the machine, now: WEIR_CALIBRATE; rank 0's word counts
+  std::int32_t measure = 0;        ///< measure the machine now: WEIR_CALIBRATE; rank 0's counts
   std::int32_t shared_memory = 0;  ///< WEIR_SHARED_MEMORY
   std::int32_t traced = 0;         ///< WEIR_TRACE is set
-  std::int32_t number = 0;         ///< of a communicator whose rank 0 this is: no other's in the job
-  std::uint64_t run = 0;           ///< a number of its own
-  std::array<char, 40> job{};      ///< as the scheduler calls it
-  std::int32_t direct = 0;         ///< DevicePath
-  std::array<char, 252> why{};     ///< messages of CUDA memory take that path
+  std::int32_t number = 0;         ///< of a communicator whose rank 0 this is: unique in the job
+  std::uint64_t run = 0;           ///< random
+  std::array<char, 40> job{};      ///< the scheduler's id
+  std::int32_t direct = 0;         ///< DevicePath::direct
+  std::array<char, 252> why{};     ///< DevicePath::why
   Location location;
 };
 
-/// Returns the id that SLURM, PBS or LSF has given the job, as far as it may be part of a file name; empty elsewhere.
+/// Returns the id that SLURM, PBS or LSF has given the job, up to the first character that is not safe in a file name; empty
+/// without a scheduler.
 std::string job_name() {
   const auto environment = [](const char* name) {
     const char* const value = std::getenv(name);
@@ -178,13 +179,13 @@ void CommunicatorState::run_body(const char* name, int tag, const std::function<
   drive_setup(run);
 }
 
-/// Starts `run`, unless it was refused, and throws what it ends with.
+/// Starts `run`, unless it was refused, and throws the error that it ends with.
 void CommunicatorState::drive_setup(Run& run) {
   if (!run.error) engine.start(run);
   engine.drive(run);
   if (!run.error) return;
   if (run.broken) {
-    broken_ = broken_ || run.tag == setup_tag;  // whatever is agreed on later would meet messages of this run
+    broken_ = broken_ || run.tag == setup_tag;  // later agreements would match messages of this run
     keep_forever(shared_from_this());           // the network may still use what has been posted
   }
   std::rethrow_exception(run.error);
@@ -208,9 +209,9 @@ void CommunicatorState::throw_first(std::string_view thing, std::string_view nam
   }
 }
 
-/// Agrees on a call that moves a few bytes, and takes the memory for it. Throws on all ranks alike.
+/// Agrees on a call that moves a few bytes, and allocates the memory for it. Throws the same error on all ranks.
 void CommunicatorState::agree_on_small(const SmallCall& call) {
-  require_whole();  // what broke off may still write to small_
+  require_whole();  // messages of a run that broke off may still be written to small_
   agree(call.what, call.what, "", [&] {
     require(call.bytes >= 0 && call.bytes <= Communicator::most_small_bytes,
             "there are {} bytes: it takes 0 to {}; larger arrays are for plans", call.bytes, Communicator::most_small_bytes);
@@ -282,7 +283,7 @@ void CommunicatorState::broadcast(const char* what, std::string& text) {
 
 const FoundMachine& CommunicatorState::agreed_machine() {
   if (machine) return *machine;
-  // Rank 0 reads: a machine file need not be there on every node.
+  // Only rank 0 reads: other nodes need not have the machine file.
   FoundMachine found;
   std::string texts;
   FiguresCard mine;
@@ -307,7 +308,7 @@ const FoundMachine& CommunicatorState::agreed_machine() {
     });
   }
   static_assert(std::is_nothrow_move_constructible_v<FoundMachine>);
-  machine = std::move(found);  // once all have it
+  machine = std::move(found);  // once all ranks have it
   return *machine;
 }
 
@@ -342,7 +343,7 @@ Threads CommunicatorState::threads_for(int wanted) {
         asked_for, cores, cores == 1 ? "" : "s");
   const int count = asked_for > 0 ? asked_for : own_cores(topology, rank, settings.progress_thread != ProgressThreadSetting::off);
   if (threads_.count() == count) return threads_;
-  // Where the rank has its cores to itself, and no progress thread is on one of them, each worker gets its own.
+  // If the rank has its cores to itself, and no progress thread is on one of them, each worker gets its own core.
   const bool alone = settings.progress_thread == ProgressThreadSetting::off && cores > 1 && count <= cores &&
                      own_cores(topology, rank, false) == cores;
   const Threads threads(count, alone ? processors_by_core() : std::vector<std::vector<int>>());
@@ -354,7 +355,7 @@ void CommunicatorState::throw_out_of_memory() const { std::rethrow_exception(out
 
 namespace {
 
-/// Once in a process.
+/// Warns once in a process.
 void warn_of_misspelt_settings(const Settings& settings) {
   static std::atomic<bool> warned = false;
   if (warned.exchange(true)) return;
@@ -390,7 +391,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
   if (refused != all.end()) {
     const AgreedError error(static_cast<weir_status>(refused->outcome.status),
                             fmt::format("rank {}: {}", refused - all.begin(), refused->outcome.text.data()));
-    state.reset();  // while nothing unwinds: MPI's objects are freed
+    state.reset();  // before the throw, because the transport frees MPI's objects only if no exception unwinds
     throw error;
   }
   if (!settings && state->transport->rank() == 0) warn_of_misspelt_settings(in_force);

@@ -1,7 +1,7 @@
-// communicator.hpp: what ranks share: transport, engine, topology, settings; and how they agree.
+// communicator.hpp: what ranks share (transport, engine, topology and settings) and how they agree.
 //
-// Whatever all ranks do together and one of them may fail at alone is done in this way: every rank tries its part, keeping what
-// goes wrong to itself; all tell each other how it went; all go on, or all throw the same. Telling allocates nothing.
+// If all ranks do something together and one of them may fail alone, they do it in three steps. Every rank tries its part and keeps
+// its error. All ranks exchange how their parts went. All go on, or all throw the same error. The exchange allocates nothing.
 #pragma once
 
 #include <array>
@@ -34,23 +34,23 @@ class NcclGroups;
 struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   CommunicatorState(std::unique_ptr<Transport> transport_of_this_rank, Settings settings_in_force);
 
-  /// A thread that calls the functions below, or touches the engine, the transport or what runs have, is inside: a progress thread
-  /// then leaves all of it alone. These functions and those of AsynchronousCall come in by themselves; what must be as it is from
-  /// one of them to the next needs a scope around both. No more than a branch where there is no such thread. The communicator must
-  /// outlive what is returned.
+  /// Enters the communicator until the result is destroyed. Meanwhile a progress thread touches nothing of it. A thread must be
+  /// inside to call the functions below, or to touch the engine, the transport or the state of runs. These functions and those of
+  /// AsynchronousCall enter by themselves; if the state must not change between two of them, keep a scope around both. Without a
+  /// progress thread this costs a branch. The communicator must outlive the result.
   [[nodiscard]] ProgressThread::Inside enter() const { return ProgressThread::Inside(progress_.get()); }
 
   static constexpr std::size_t largest_card = 1536;
-  /// Collective, blocking. Every rank's card in rank order, which stay until the next call. `what` is a string literal for dumps.
-  /// Throws where a rank does not come in time, and when the transport fails; allocates nothing.
+  /// Returns every rank's card in rank order, valid until the next call. Collective, blocking. `what` is a string literal for
+  /// dumps. Throws if a rank does not call it in time or the transport fails. Allocates nothing.
   template <class Card>
   std::span<const Card> share(const char* what, const Card& mine) {
     static_assert(std::is_trivially_copyable_v<Card> && sizeof(Card) <= largest_card && alignof(Card) <= 64);
     exchange(what, reinterpret_cast<const std::byte*>(&mine), sizeof(Card));
     return {reinterpret_cast<const Card*>(cards_.data()), static_cast<std::size_t>(transport->size())};
   }
-  /// Collective, blocking. Calls attempt(), which is local, and throws on all ranks alike what it threw on the lowest rank where it
-  /// did: the error of `thing`, "plan" say, called `name`, if it has one.
+  /// Calls attempt(), which is local. If it threw on any rank, throws on every rank what it threw on the lowest of these ranks, as
+  /// the error of `thing` (such as "plan") called `name`, if it has a name. Collective, blocking.
   template <class Attempt>
   void agree(const char* what, std::string_view thing, std::string_view name, Attempt&& attempt) {
     const Outcome mine = outcome_of(attempt);
@@ -58,11 +58,11 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   }
   /// Throws what agree() throws, for outcomes that have been shared.
   void throw_first(std::string_view thing, std::string_view name, std::span<const Outcome> ranks) const;
-  /// Collective, blocking. `text` becomes rank 0's.
+  /// Sets `text` to rank 0's. Collective, blocking.
   void broadcast(const char* what, std::string& text);
 
-  /// Runs a control task, which body() makes, to its end. Collective when the task is. The memory of its messages must outlive a
-  /// failure: what breaks off may still be written to.
+  /// Runs the control task that body() makes until it ends. Collective if the task is. The memory of its messages must outlive a
+  /// failure: the network may still write to it.
   template <class Body>
   void run_blocking(const char* name, int tag, const Body& body) {
     run_body(name, tag, std::cref(body));  // which allocates nothing
@@ -70,9 +70,10 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// See Communicator.
   void broadcast(std::byte* data, std::int64_t bytes, int root);
   void allgather(const std::byte* mine, std::int64_t bytes, std::byte* all, std::int64_t room);
-  /// Collective when called first: what cost functions take this machine for. The same on every rank.
+  /// Returns the figures of this machine for cost functions, the same on every rank. The first call is collective.
   const FoundMachine& agreed_machine();
-  /// Calls make() for a caller, inside, who gets Errors only: where there is no memory even for an error's text, one made in time.
+  /// Calls make() inside the communicator. Turns std::bad_alloc into an Error, whose text was allocated when the communicator was
+  /// made.
   template <class Make>
   auto guarded(Make&& make) const {
     const auto inside = enter();
@@ -82,10 +83,10 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
       throw_out_of_memory();
     }
   }
-  /// Files about this communicator: traces, dumps and metrics, as the settings say. `rounds`: collective, how ranks come to one
-  /// clock. A folder that cannot be written is a warning.
+  /// Opens the files about this communicator: traces, dumps and metrics, as the settings say. With `rounds`, which is collective,
+  /// ranks also measure how to put traces on one clock. A folder that cannot be written is a warning.
   void observe(const Identity& identity, bool rounds);
-  /// Starts the progress thread, if the settings ask for one and there is a core for it. Where not, the log says why.
+  /// Starts the progress thread, if the settings ask for one and there is a core for it. Otherwise logs why not.
   void start_progress_thread();
   [[nodiscard]] bool has_progress_thread() const { return progress_ != nullptr; }
   /// See Communicator.
@@ -98,12 +99,12 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   void dump(const std::string& path, std::string_view why);
   /// See Communicator::stragglers.
   [[nodiscard]] std::vector<double> stragglers(int runs);
-  /// Throws Error where the transport's library has ended.
+  /// Throws Error if the transport's library has ended.
   void require_running() const;
-  /// Throws Error where nothing can be made, or agreed on, any more.
+  /// Throws Error if nothing can be made or agreed on any more.
   void require_whole() const;
 
-  Settings settings;  ///< those that change who talks to whom are the same on every rank
+  Settings settings;  ///< those that decide which ranks exchange messages are the same on every rank
   std::unique_ptr<Transport> transport;
   Engine engine;
   Topology topology;
@@ -111,17 +112,17 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   Leases leases;
   const std::shared_ptr<Scratch> scratch = std::make_shared<Scratch>();
   std::optional<FoundMachine> machine;
-  std::shared_ptr<NcclGroups> nccl;  ///< once a plan has asked for it, see nccl/groups.hpp
-  /// A plan hands GPU memory to the transport, or did: NCCL must not come beside it. The same on every rank.
+  std::shared_ptr<NcclGroups> nccl;  ///< set when a plan first asks for it, see nccl/groups.hpp
+  /// True if a plan hands, or has handed, GPU memory to the transport: NCCL must not be used beside it. The same on every rank.
   bool gpu_memory_goes_to_transport = false;
-  /// Returns whether plans made now hand it to the transport: see cuda/nccl.hpp.
+  /// Returns whether plans made now hand GPU memory to the transport: see cuda/nccl.hpp.
   [[nodiscard]] bool hands_over_gpu_memory() const { return device_path.direct && nccl == nullptr; }
   FlightRecorder recorder;
   std::unique_ptr<Tracer> tracer;  ///< null: not traced
-  /// Threads of this rank for a plan that asks for `wanted`; 0: as the settings and the cores have it. More than it has cores are a
-  /// warning, once.
+  /// Returns the threads of this rank for a plan that asks for `wanted`; 0: as the settings and the cores have it. Warns once if
+  /// there are more threads than cores.
   [[nodiscard]] Threads threads_for(int wanted);
-  bool warned_of_messages = false;  ///< in place of shared memory: once is enough
+  bool warned_of_messages = false;  ///< that messages replace shared memory: one warning is enough
 
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);
@@ -132,30 +133,30 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
     std::int64_t bytes;
     int root;
     bool has_memory;
-    std::int64_t parts = 1;  ///< that the result has
-    std::int64_t room;       ///< for the result
+    std::int64_t parts = 1;  ///< number of parts in the result
+    std::int64_t room;       ///< bytes available for the result
     std::int64_t scratch;    ///< bytes of small_
   };
   void agree_on_small(const SmallCall& call);
   void drive_setup(Run& run);
   [[noreturn]] void throw_out_of_memory() const;
 
-  Threads threads_;  // unless a plan says its own
+  Threads threads_;  // unless a plan sets its own
   bool warned_of_threads_ = false;
-  std::exception_ptr out_of_memory_;                  // made in time
-  std::unique_ptr<Observer> metrics_;                 // null: none are kept
-  std::vector<std::shared_ptr<Observer>> observers_;  // the user's
-  FramePool setup_frames_;                            // nobody else's: there is always a frame for the next exchange
+  std::exception_ptr out_of_memory_;                  // made when the communicator was
+  std::unique_ptr<Observer> metrics_;                 // null: no metrics are kept
+  std::vector<std::shared_ptr<Observer>> observers_;  // added by the user
+  FramePool setup_frames_;                            // of setup runs only: there is always a frame for the next exchange
   std::int64_t setup_runs_ = 0;
-  bool broken_ = false;  // a setup run broke off: messages of it may still be on their way
+  bool broken_ = false;  // a setup run broke off: its messages may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;
-  Buffer<std::byte> small_;                   // of broadcast() and allgather(), as long as they run
-  std::unique_ptr<ProgressThread> progress_;  // it ends before what it polls; null: none
-  std::optional<AtEnd> at_end_;               // last; none: the transport's library has no end of its own
+  Buffer<std::byte> small_;                   // used by broadcast() and allgather() while they run
+  std::unique_ptr<ProgressThread> progress_;  // destroyed before what it polls; null: there is no thread
+  std::optional<AtEnd> at_end_;               // destroyed first; empty: the transport's library has no end of its own
 };
 
-/// Collective. Places default to this process's own (`locate`). A rank whose settings make no sense, or that is told to refuse, is
-/// reported by all ranks.
+/// Makes a communicator. Collective. `location` defaults to this process's own (locate()). If a rank's settings are invalid or it
+/// is given a `refusal`, all ranks throw its error.
 [[nodiscard]] std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> transport,
                                                                    std::optional<Location> location = {},
                                                                    std::optional<Settings> settings = {},

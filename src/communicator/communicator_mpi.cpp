@@ -6,7 +6,7 @@
 namespace weir::detail {
 
 std::shared_ptr<CommunicatorState> communicator_from_mpi(MPI_Comm comm, const char* refusal) {
-  // What is wrong with the settings is for make_communicator to say, on all ranks.
+  // make_communicator() reads the settings again and reports their errors on all ranks.
   Settings settings;
   static_cast<void>(outcome_of([&] { settings = read_settings(); }));
   return make_communicator(make_mpi_transport(comm, settings.timeout_seconds), {}, {}, refusal);

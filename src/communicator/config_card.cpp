@@ -6,7 +6,7 @@
 namespace weir {
 namespace {
 
-/// What each rank says when something is to be made.
+/// What each rank sends when something is to be made.
 struct Opening {
   ConfigCard config;
   detail::Leases::Returned returned;
@@ -23,7 +23,7 @@ void write(std::string_view content, std::array<char, size>& to) noexcept {
   if (content.copy(to.data(), size - 1) == content.size()) return;
   Fingerprint whole;
   whole.add(content);
-  constexpr std::size_t digits = 20;  // "...#" and 16 of them
+  constexpr std::size_t digits = 20;  // "...#" and 16 digits
   fmt::format_to_n(to.data() + size - 1 - digits, digits, "...#{:016x}", whole.value());
 }
 

@@ -15,20 +15,20 @@
 
 namespace weir {
 
-/// What one rank was asked to make, or the error that this has.
+/// What one rank was asked to make, or the error in that.
 struct ConfigCard {
   detail::Outcome outcome;
-  std::array<std::array<char, 176>, 3> texts{};  ///< one that is longer ends in its fingerprint
+  std::array<std::array<char, 176>, 3> texts{};  ///< a text that is too long ends in its fingerprint
   std::array<std::uint64_t, 24> fields{};
 
   void set_texts(std::initializer_list<std::string_view> contents) noexcept;
 };
 
-/// A field of a card: its name, and how its bits read.
+/// A field of a card: its name, and how to read its bits.
 struct CardField {
   std::string_view name;
   bool real = false;
-  std::span<const std::string_view> values{};  ///< of an enumeration, their names
+  std::span<const std::string_view> values{};  ///< the names of an enumeration's values
 };
 using CardFields = std::array<CardField, std::tuple_size_v<decltype(ConfigCard::fields)>>;
 
@@ -51,7 +51,7 @@ struct AgreedFields {
   }
 };
 
-/// The fields of a configuration, as `Fields` puts them; those behind the last have no name, and are the same everywhere.
+/// Returns the fields of a configuration, in the order in which `Fields` puts them; the rest have no name and equal values.
 template <class Config, class Fields = AgreedFields>
 [[nodiscard]] std::span<const CardField> card_fields() {
   static const CardFields all = [] {
@@ -63,7 +63,7 @@ template <class Config, class Fields = AgreedFields>
   return all;
 }
 
-/// Their bits.
+/// Sets the bits of these fields.
 template <class Fields = AgreedFields, class Config>
 void set_fields(ConfigCard& card, const Config& config) {
   std::size_t at = 0;
@@ -73,12 +73,13 @@ void set_fields(ConfigCard& card, const Config& config) {
 /// The names of what a card holds, as error texts give them.
 struct CardNames {
   std::string_view what;                    ///< "plan"
-  std::span<const CardField> fields;        ///< fields beyond these are not looked at
+  std::span<const CardField> fields;        ///< fields beyond these are not compared
   std::array<std::string_view, 3> texts{};  ///< "algorithm", "compressor"
 };
 
-/// Collective: what is made together begins with this. Throws on all ranks the error of the lowest rank that has one, else
-/// Error(WEIR_ERR_MISMATCH) naming the first field that differs. `name` is that of the plan or table.
+/// Begins to make something together, and returns its lease. Collective. If a rank has an error, throws that of the lowest such
+/// rank on all ranks; if configurations differ, Error(WEIR_ERR_MISMATCH) with the first field that does. `name`: of the plan or
+/// table.
 [[nodiscard]] detail::Lease open_agreed(detail::CommunicatorState& comm, ConfigCard mine, const CardNames& names,
                                         std::string_view name);
 

@@ -1,4 +1,4 @@
-// leases.hpp: what a plan or table takes on all ranks alike: tags, a lane of the transport's own allreduce, memory that its node
+// leases.hpp: what a plan or table takes on every rank: tags, a lane of the transport's own allreduce, memory that its node
 // shares.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace weir::detail {
 struct CommunicatorState;
 class Leases;
 
-/// One plan's or table's. Given back when it is destroyed, on each rank when that likes.
+/// What one plan or table has leased. Each rank gives it back when it destroys the lease, at any time.
 class Lease {
  public:
-  /// Calls of a table; a plan uses one.
+  /// The number of calls of a table, each with its own tag; a plan uses one.
   static constexpr int tags = 4;
 
   Lease() = default;
@@ -36,11 +36,11 @@ class Lease {
   int number_ = 0;
 };
 
-/// One communicator's. What a lease had is free again once all ranks have given it back, which they tell each other when something
-/// else is made: then all know the same, and no tag is ever in use twice.
+/// The leases of one communicator. What a lease had is free again once all ranks have given it back. Ranks exchange what they have
+/// given back when they make something else: every rank then knows the same, and no tag is ever in use twice.
 class Leases {
  public:
-  /// What a rank has given back since it last said so. Plain bytes; the rest is told the next time.
+  /// What a rank has given back since it last reported. Plain bytes; what does not fit is reported the next time.
   struct Returned {
     std::int32_t count = 0;
     std::array<std::int32_t, 96> numbers{};
@@ -48,38 +48,38 @@ class Leases {
 
   explicit Leases(int ranks) : ranks_(ranks) {}
 
-  /// Room for `more` leases, so that take() and giving them back allocate nothing. Throws std::bad_alloc, and Error where tags up
-  /// to `max_tag` are too few.
+  /// Makes room for `more` leases, so that take() and giving them back allocate nothing. Throws std::bad_alloc, and Error if there
+  /// are too few tags up to `max_tag`.
   void prepare(int max_tag, int more = 1);
-  /// To be told to all ranks, this one too.
+  /// Returns what to report to all ranks, this one too.
   [[nodiscard]] Returned returned() noexcept;
-  /// What rank after rank has said. The same on every rank.
+  /// Records what a rank has reported. Called for rank after rank, the same on every rank.
   void collect(const Returned& returned) noexcept;
-  /// The same on every rank. After prepare().
+  /// Takes a lease. The same on every rank; call prepare() before.
   [[nodiscard]] Lease take() noexcept;
-  /// Collective. Throws Error alike on all ranks.
+  /// Adds a lane. Collective. Throws the same Error on all ranks.
   void add_lane(CommunicatorState& comm, const Lease& lease);
-  /// Collective. `bytes` of each rank; or why not, on every rank.
+  /// Adds memory: `bytes` of each rank. Collective. If that fails, returns the reason on every rank.
   [[nodiscard]] Outcome add_memory(CommunicatorState& comm, const Lease& lease, std::int64_t bytes);
 
-  /// Taken and not free again.
+  /// Returns the number of leases that are taken and not free again.
   [[nodiscard]] int alive() const { return static_cast<int>(records_.size() - free_.size()); }
   [[nodiscard]] const NodeMemory& node_memory() const { return memory_; }
 
  private:
   friend class Lease;
   struct Record {
-    int given_back = 0;  ///< by so many ranks
+    int given_back = 0;  ///< by this many ranks
     int lane = -1;
     NodeMemory::Block block;
   };
   [[nodiscard]] Record& record(const Lease& lease) { return records_[static_cast<std::size_t>(lease.number_)]; }
 
   int ranks_;
-  std::vector<Record> records_;  // by number
-  std::vector<int> free_;        // numbers
+  std::vector<Record> records_;  // index: the lease's number
+  std::vector<int> free_;        // numbers of leases
   std::vector<int> free_lanes_;
-  std::vector<std::int32_t> told_;  // given back here, and not told yet
+  std::vector<std::int32_t> told_;  // given back on this rank, not reported yet
   NodeMemory memory_;
 };
 

@@ -10,16 +10,17 @@ namespace weir::detail {
 namespace {
 
 constexpr std::int64_t alignment = 64, page = 4096;
-// Segments grow with what is in use, so that there are few of them, and not beyond this, so that little lies idle.
+// A new segment for a small block is as large as all that is mapped, within these limits: there are few segments, and little lies
+// idle.
 constexpr std::int64_t least_segment = std::int64_t{1} << 20, most_spare = std::int64_t{1} << 26;
 
 constexpr std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
 
-/// What a rank tells the others while a segment is made.
+/// What a rank sends to the others while a segment is made.
 struct SegmentCard {
   Outcome outcome;
   std::int64_t room = 0;  ///< for each rank of its node
-  SegmentName name{};     ///< of the segment that it has made
+  SegmentName name{};     ///< of the segment, on the rank that has made it
   std::uint64_t token = 0;
 };
 
@@ -50,7 +51,7 @@ NodeMemory::Block NodeMemory::take(CommunicatorState& comm, std::int64_t bytes, 
   return why.failed() ? Block{} : place(bytes);
 }
 
-/// The first gap that is large enough.
+/// Takes the first gap that is large enough.
 NodeMemory::Block NodeMemory::place(std::int64_t bytes) noexcept {
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     Segment& segment = segments_[i];
@@ -90,7 +91,7 @@ std::int64_t NodeMemory::next_segment_bytes(std::int64_t bytes, std::int64_t roo
   return round_up(bytes < spare && spare < room / 4 ? spare : bytes, page);
 }
 
-/// Collective. Adds a segment for at least one block of `bytes`; if that fails, returns why, on every rank.
+/// Adds a segment for at least one block of `bytes`. Collective. If that fails, returns the reason on every rank.
 Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   const std::span<const int> node = comm.topology.node_peers();
   const int me = comm.topology.local_rank(comm.topology.rank());
@@ -98,7 +99,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   Segment segment;
   SegmentCard mine;
 
-  // 1. Is there room? If not, nothing is tried.
+  // 1. Is there room on every node? If not, stop here.
   mine.room = std::numeric_limits<std::int64_t>::max();
   mine.outcome = outcome_of([&] {
     const auto available = static_cast<std::int64_t>(std::min(available_memory(), 1e18));
@@ -116,7 +117,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   }
   segment.bytes = next_segment_bytes(bytes, least->room);
 
-  // 2. The first rank of each node makes it,
+  // 2. The first rank of each node makes the segment.
   mine.outcome = outcome_of([&] {
     if (ranks > 1 && me == 0) segment.memory = comm.transport->shared_segments()->make_segment(segment.bytes * ranks, mine.name);
   });
@@ -124,7 +125,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   const auto made = comm.share("making shared memory", mine);
   if (const Outcome error = first_error(made); error.failed()) return error;
 
-  // 3. the others open it, and each takes the pages that it will write to.
+  // 3. The others open it. Each rank takes the pages that it will write to.
   const SegmentCard first = made[static_cast<std::size_t>(node[0])];
   mine.outcome = outcome_of([&] {
     if (ranks == 1) return;
@@ -137,7 +138,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   if (segment.memory) segment.memory->forget_name();
   if (const Outcome error = first_error(opened); error.failed()) return error;
 
-  // 4. Is it the same memory? Two containers may go by one host name.
+  // 4. Is it the same memory? Two containers may have one host name.
   mine.outcome = outcome_of([&] {
     sync_shared_memory();
     if (ranks > 1 && *reinterpret_cast<const std::uint64_t*>(segment.memory->data()) != first.token)

@@ -1,4 +1,4 @@
-// node_memory.hpp: memory that the ranks of a node share, handed out from a few large segments.
+// node_memory.hpp: memory that the ranks of a node share, allocated from a few large segments.
 #pragma once
 
 #include <array>
@@ -13,29 +13,29 @@ namespace weir::detail {
 
 struct CommunicatorState;
 
-/// One communicator's. All its ranks take and give back the same in the same order, so all know what is free, and a block has the
-/// same place on every node. Segments nobody uses are unmapped, all but one.
+/// The shared memory of one communicator. All its ranks take and give back the same blocks in the same order, so every rank knows
+/// what is free, and a block has the same place on every node. Unused segments are unmapped, except one.
 class NodeMemory {
  public:
-  /// Where a block lies; `segment` -1: nowhere.
+  /// Where a block lies. `segment` is -1 for no block.
   struct Block {
     int segment = -1;
     std::int64_t offset = 0, bytes = 0;
   };
 
-  /// Room for what the next take() notes. Throws std::bad_alloc.
+  /// Makes room for the records of the next take(). Throws std::bad_alloc.
   void prepare();
-  /// Collective, blocking. Pages are taken here, not on first touch. Where some rank cannot have it, it is nowhere on all, and
-  /// `why` says why. After prepare().
+  /// Returns a block of `bytes` for each rank. Collective, blocking; call prepare() before. Pages are allocated here, not on first
+  /// touch. If some rank cannot have it, every rank gets no block and the reason in `why`.
   [[nodiscard]] Block take(CommunicatorState& comm, std::int64_t bytes, Outcome& why);
   void give_back(const Block& block) noexcept;
   [[nodiscard]] SharedMemory memory(const Block& block) const;
-  /// Bytes mapped, of each rank.
+  /// Returns the mapped bytes of each rank.
   [[nodiscard]] std::int64_t mapped() const;
 
  private:
   struct Segment {
-    std::unique_ptr<SharedSegment> memory;  ///< none on nodes of one rank
+    std::unique_ptr<SharedSegment> memory;  ///< null on nodes of one rank
     std::int64_t bytes = 0;                 ///< of each rank; 0: not in use
     std::vector<Block> used;                ///< ascending
   };

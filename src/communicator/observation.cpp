@@ -1,4 +1,4 @@
-// What can be seen of a communicator from outside: traces, dumps, metrics, stragglers.
+// What can be observed of a communicator from outside: traces, dumps, metrics, stragglers.
 #include <algorithm>
 #include <numeric>
 
@@ -13,7 +13,7 @@ namespace weir {
 namespace detail {
 namespace {
 
-/// Between these two times all ranks were in the collective.
+/// Returns two times between which all ranks were in one collective.
 ClockRound clock_round(CommunicatorState& comm) {
   const auto now = [] { return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count(); };
   ClockRound round;
@@ -78,7 +78,7 @@ std::vector<double> CommunicatorState::stragglers(int runs) {
   agree("asking for stragglers", "communicator", "stragglers", [&] {
     require(runs >= 1 && runs <= FlightRecorder::capacity, "{} runs: it must be 1 to {}", runs, FlightRecorder::capacity);
   });
-  // In memory that outlives a failure: largest_card bytes for each rank.
+  // cards_ outlives a failure. It has largest_card bytes for each rank.
   const auto ranks = static_cast<std::size_t>(transport->size());
   const std::span waits(reinterpret_cast<std::uint64_t*>(cards_.data()), ranks);
   std::fill(waits.begin(), waits.end(), 0);

@@ -1,4 +1,4 @@
-// outcome.hpp: how one rank's part of a common step ended, as plain bytes that it tells the others.
+// outcome.hpp: how one rank's part of a common step ended, as plain bytes for the other ranks.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct Outcome {
     text = {};
     why.copy(text.data(), text.size() - 1);
   }
-  /// Allocates nothing.
+  /// Sets the status and a formatted text. Allocates nothing.
   template <class... Args>
   void set_formatted(weir_status error, fmt::format_string<Args...> why, Args&&... args) noexcept {
     status = error;
@@ -28,7 +28,7 @@ struct Outcome {
   }
 };
 
-/// Calls attempt(); whatever it throws is in the outcome. Throws nothing itself.
+/// Calls attempt() and returns its outcome: what it threw, if anything. Throws nothing itself.
 template <class Attempt>
 [[nodiscard]] Outcome outcome_of(Attempt&& attempt) noexcept {
   Outcome outcome;

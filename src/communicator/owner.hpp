@@ -11,7 +11,7 @@
 
 namespace weir::detail {
 
-/// Returns the communicator that a state is of: its member `comm`, or what communicator() returns.
+/// Returns the communicator of a state: its member `comm`, or what communicator() returns.
 template <class Impl>
 [[nodiscard]] const std::shared_ptr<CommunicatorState>& communicator_of(const Impl& state) {
   if constexpr (requires { state.comm; })
@@ -20,7 +20,7 @@ template <class Impl>
     return state.communicator();
 }
 
-/// A state with nobody else inside its communicator: a progress thread leaves it alone as long as this lives.
+/// Access to a state inside its communicator: a progress thread touches nothing of it until this is destroyed.
 template <class Impl>
 class Entered {
  public:
@@ -32,22 +32,22 @@ class Entered {
   ProgressThread::Inside inside_;
   Impl& state_;
 };
-/// Enters until the end of the expression, or for as long as the result lives. Public functions reach their state in this way.
+/// Enters until the end of the expression, or while the result lives. Public functions reach their state in this way.
 template <class Impl>
 [[nodiscard]] Entered<Impl> enter(const Owner<Impl>& owner) {
   return Entered<Impl>(**owner);
 }
-/// Reaches the state beside a progress thread: for what no run in flight changes, or what the caller may ask for only after
-/// waiting.
+/// Returns the state without entering, beside a progress thread: for what no run in flight changes, or what the caller may only ask
+/// for after waiting.
 template <class Impl>
 [[nodiscard]] const Impl& unguarded(const Owner<Impl>& owner) {
   return **owner;
 }
 
-/// Ends a state: what is in flight is finished for the other ranks. Memory that the network may still use stays.
+/// Ends a state. Finishes what is in flight, for the other ranks. Keeps memory that the network may still use.
 template <class Impl>
 void end_state(std::shared_ptr<Impl> state) noexcept {
-  const std::shared_ptr<CommunicatorState> comm = communicator_of(*state);  // ends after the state, with nobody inside
+  const std::shared_ptr<CommunicatorState> comm = communicator_of(*state);  // destroyed after the state, when no thread is inside
   const auto inside = comm->enter();
   bool ended = false;
   if constexpr (requires { state->retire(); })
@@ -60,8 +60,8 @@ void end_state(std::shared_ptr<Impl> state) noexcept {
     keep_forever(std::move(state));
 }
 
-/// Collective. Makes what a public class owns, with a shared pointer that `make` returns. Allocates nothing after that: ranks have
-/// agreed that it is made. `end`, without captures, takes the pointer over at its end.
+/// Makes what a public class owns from the shared pointer that `make` returns. Collective. Allocates nothing afterwards, because
+/// ranks have agreed that it is made. `end`, which has no captures, receives the pointer when the owner is destroyed.
 template <class Make, class End>
 [[nodiscard]] auto owned(const std::shared_ptr<CommunicatorState>& comm, Make make, End /*end*/) {
   using Impl = typename decltype(make())::element_type;

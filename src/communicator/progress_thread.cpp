@@ -9,11 +9,11 @@
 namespace weir::detail {
 namespace {
 
-/// Between polls that move nothing, on a core that others compute on.
+/// The time between polls that move nothing, on a core that other threads compute on.
 constexpr std::chrono::microseconds pause{50};
 
 /// Held by the one thread that polls a library that has an end of its own. MPICH (4.0 to 4.2) turns its locks off when MPI_Finalize
-/// begins, before it tells anybody: two threads within it would then meet, or one would wait for the other for ever.
+/// begins, before it calls any hook. Two threads would then be in MPICH at once, or one would wait for the other for ever.
 std::mutex polls_library;
 
 }  // namespace
@@ -22,7 +22,7 @@ ProgressThread::ProgressThread(Engine& engine, int core, End end)
     : engine_(engine), pinned_(core >= 0), shares_library_(end == End::messages) {
   at_end_.emplace(
       end, [this] { stop(); }, nullptr);
-  // Signals are the program's own threads' to handle.
+  // The program's own threads handle signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -58,19 +58,19 @@ void ProgressThread::leave() noexcept {
   if (wakes) wake_.notify_one();
 }
 
-/// The calling thread may be inside, or the end of the process may have come while others are inside. So it waits for no door, only
-/// for the poll that is under way; not even for that if the poll itself ends the process.
+/// Stops polling. The calling thread may be inside, or the process may end while another thread is inside. So this does not wait
+/// for the lock, only for the poll under way; not even for that if the poll itself ends the process.
 void ProgressThread::stop() noexcept {
   ends_ = true;
   while (polls_ && std::this_thread::get_id() != thread_.get_id()) std::this_thread::yield();
 }
 
 void ProgressThread::loop(int core) {
-  if (core >= 0) static_cast<void>(bind_this_thread(core));  // else it runs elsewhere: slower, not wrong
+  if (core >= 0) static_cast<void>(bind_this_thread(core));  // without its core the thread is slower, not wrong
   const StandardFloatingPoint standard;
   std::unique_lock lock(door_);
   while (!ends_) {
-    // Those that want to come in are let in by sleeping, not only by opening the door: they would be late at it.
+    // Sleep while a thread wants to enter: the lock alone is not fair, and this thread could take it again at once.
     if (wanting_ > 0 || !engine_.has_aside()) {
       sleeps_ = true;
       wake_.wait(lock);
@@ -83,7 +83,7 @@ void ProgressThread::loop(int core) {
   }
 }
 
-/// Polls the engine, unless ends_ is true, whichever thread has set it.
+/// Polls the engine, unless any thread has set ends_.
 bool ProgressThread::poll() noexcept {
   const auto turn = shares_library_ ? std::unique_lock(polls_library) : std::unique_lock<std::mutex>();
   polls_ = true;
@@ -92,7 +92,7 @@ bool ProgressThread::poll() noexcept {
   return moved;
 }
 
-/// Without the transport: that may be gone by now, where a run that broke off was the last.
+/// Waits without the transport, which may be gone if the last run broke off.
 void ProgressThread::idle() const noexcept {
   if (pinned_)
     give_way();

@@ -14,12 +14,12 @@
 
 namespace weir::detail {
 
-/// Polls the engine aside (Engine::poll_aside) while nobody is inside and there is something to do; sleeps otherwise. Callers go
-/// first: one that wants to come in waits for one poll at most.
+/// Polls the engine aside (Engine::poll_aside) while no other thread is inside and there is something to do; sleeps otherwise.
+/// Callers go first: one that wants to enter waits for one poll at most.
 class ProgressThread {
  public:
-  /// While it lives, the calling thread has the engine, and all that runs have, for itself, and computes as everybody does. May be
-  /// nested. Null: there is no progress thread.
+  /// Gives the calling thread the engine and the state of all runs for itself, while it lives, and sets the standard floating-point
+  /// mode. May be nested. Null: there is no progress thread.
   class Inside {
    public:
     explicit Inside(ProgressThread* thread) : thread_(thread) {
@@ -36,12 +36,12 @@ class ProgressThread {
     StandardFloatingPoint standard_;
   };
 
-  /// `core` -1: wherever the system puts it; it then always sleeps a little between polls that move nothing, so that it takes no
-  /// core from those that compute. Throws std::system_error.
+  /// Starts the thread. `core` -1: the system chooses where it runs. It then always sleeps a little between polls that move
+  /// nothing, so that it takes no core from threads that compute. Throws std::system_error.
   ProgressThread(Engine& engine, int core, End end);
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
-  /// Nobody is inside.
+  /// No thread may be inside.
   ~ProgressThread();
 
  private:
@@ -54,15 +54,15 @@ class ProgressThread {
 
   Engine& engine_;
   const bool pinned_, shares_library_;
-  std::recursive_mutex door_;  // of the thread that polls, or is inside
+  std::recursive_mutex door_;  // held by the thread that polls, or is inside
   std::condition_variable_any wake_;
-  int depth_ = 0;                   // of those inside
-  bool sleeps_ = false;             // until somebody has been inside
-  std::atomic<int> wanting_ = 0;    // to come in
-  std::atomic<bool> ends_ = false;  // no poll begins any more
+  int depth_ = 0;                   // nested entries of the thread inside
+  bool sleeps_ = false;             // until a thread has been inside
+  std::atomic<int> wanting_ = 0;    // threads that want to enter
+  std::atomic<bool> ends_ = false;  // no further poll begins
   std::atomic<bool> polls_ = false;
   std::optional<AtEnd> at_end_;
-  std::thread thread_;  // last
+  std::thread thread_;  // last: it uses the other members
 };
 
 }  // namespace weir::detail

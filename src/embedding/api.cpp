@@ -1,4 +1,4 @@
-// The classes of weir/embedding.hpp over the table's state.
+// Implements the classes of weir/embedding.hpp on the table's state.
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/state_bytes.hpp"
@@ -16,7 +16,7 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
   std::shared_ptr<detail::EmbeddingState> state;
   comm->agree("making a table", "table", config.name,
               [&] { state = std::make_shared<detail::EmbeddingState>(comm, config, std::move(lease), by_node); });
-  // Without this, memory that is handed out on credit would be missed only when it is written to, and the process killed.
+  // Without this, memory that the system has overcommitted would be missed only at the first write, which kills the process.
   embedding::agree_on_memory(*comm, config, state->untouched_bytes());
   comm->agree("filling a table", "table", config.name, [&] { state->fill(); });
   log(comm->settings.log, LogLevel::info, "rank {}: table '{}': {} x {} by {}, {} bytes", comm->topology.rank(), config.name,
@@ -24,7 +24,7 @@ std::shared_ptr<detail::EmbeddingState> make_table(std::shared_ptr<detail::Commu
   return state;
 }
 
-/// Keeps the table alive as long as the operation.
+/// Returns an operation that keeps the table alive.
 Operation operation(const detail::Owner<detail::EmbeddingState>& state, detail::AsynchronousCall& call) {
   return Operation(std::shared_ptr<detail::AsynchronousCall>(*state, &call));
 }

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::int64_t id_bytes = sizeof(std::uint32_t);
 
-/// Moves what `is_prior` to the front, both kinds in their order; returns how many. `scratch` holds as many.
+/// Moves the entries that are prior to the front and keeps the order of both kinds; returns how many. `scratch` has `count`
+/// entries.
 template <class Predicate>
 std::int64_t prior_to_front(std::uint32_t* list, std::int64_t count, std::uint32_t* scratch, Predicate is_prior) {
   std::int64_t prior = 0, delayed = 0;

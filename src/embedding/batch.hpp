@@ -1,4 +1,4 @@
-// batch.hpp: which rows one step of training is about: this rank's tokens, and the distinct rows of every rank.
+// batch.hpp: the rows of one training step: this rank's tokens, and the distinct rows of every rank.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace weir::embedding {
 
-/// What can be wrong with a call; the larger one is reported when several are.
+/// What can be wrong with a call. If several things are, the largest is reported.
 enum class CallError : std::int32_t {
   none = 0,
   bad_id,
@@ -31,16 +31,16 @@ enum class CallError : std::int32_t {
   last = device_failed
 };
 
-/// What every rank tells every other about its call, so that all act alike.
+/// What every rank sends to every other about its call, so that all act the same.
 struct CallCard {
   CallError input_error = CallError::none;
-  std::int64_t prefetch = 0;  ///< the one that gathered what this call asks for, as in Batch; 0: none
+  std::int64_t prefetch = 0;  ///< number of the prefetch that gathered this call's batch, as in Batch; 0: no prefetch did
   std::int64_t distinct = 0;
-  std::int64_t place = 0, id = 0;  ///< of a bad id; a bad range's first row and count; else the size given and what it should be
-  InputError memory = InputError::none;  ///< of wrong_memory
-  std::int32_t of_ids = 0;               ///< the memory in question is that of the ids
+  std::int64_t place = 0, id = 0;        ///< of a bad id; a bad range's first row and count; else the given size and the right one
+  InputError memory = InputError::none;  ///< for wrong_memory
+  std::int32_t of_ids = 0;               ///< 1: the wrong memory is that of the ids
 
-  /// An error unless there is memory of `expected` elements.
+  /// Records an error unless there is memory of `expected` elements.
   void check_array(const float* data, std::size_t size, std::int64_t expected) {
     if (static_cast<std::int64_t>(size) != expected) {
       input_error = CallError::wrong_size;
@@ -57,57 +57,57 @@ struct CallCard {
   }
 };
 
-/// Ranges of positions of all ranks' distinct rows, in rank order: those of rank r are rows(r). Prior rows come first in each.
+/// Positions of all ranks' distinct rows, in rank order: those of rank r are rows(r). Prior rows come first in each.
 class Batch {
  public:
   Batch() = default;
   Batch(std::int64_t table_rows, std::int64_t largest_batch, int ranks);
 
-  /// This rank's tokens. Ids must be in [0, rows); what is wrong otherwise is in the card, and the batch is empty.
+  /// Takes this rank's tokens. Ids must be in [0, rows). If anything is wrong, the card says so, and the batch is empty.
   template <class Id>
   [[nodiscard]] CallCard take(std::span<const Id> ids, const Partition& partition);
-  /// The same for `count` rows of the table, at most the largest batch, from `first` on.
+  /// Takes `count` rows of the table from `first` on, at most the largest batch.
   [[nodiscard]] CallCard take_range(std::int64_t first, std::int64_t count, const Partition& partition);
-  /// Whether the tokens are these.
+  /// Returns whether the batch has these tokens.
   template <class Id>
   [[nodiscard]] bool holds(std::span<const Id> ids, const Partition& partition) const;
 
-  /// Every rank's distinct rows become known to all. `cards` as exchanged before.
+  /// Gathers every rank's distinct rows on all ranks. `cards` are those exchanged before.
   task<void> gather(Channel channel, std::span<const CallCard> cards);
-  /// Whether they are.
+  /// Returns whether they have been gathered.
   [[nodiscard]] bool gathered() const { return is_gathered_; }
 
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
-  /// Positions of this rank's tokens, grouped.
+  /// Returns the positions of this rank's tokens, grouped.
   [[nodiscard]] const RowGroups& groups() const { return groups_; }
-  /// For each token of this rank the place of its row among the distinct ones, ascending by position.
+  /// Returns, for each token of this rank, the index of its row among the distinct rows, which ascend by position.
   [[nodiscard]] const std::uint32_t* row_of_token() const { return row_of_token_.data(); }
-  /// For each token of this rank its position.
+  /// Returns, for each token of this rank, its position.
   [[nodiscard]] const std::uint32_t* position_of_token() const { return positions_.data(); }
 
   [[nodiscard]] std::span<const std::uint32_t> rows(int rank) const { return {begin(rank), begin(rank) + distinct(rank)}; }
-  /// Distinct rows of all ranks, counted per rank.
+  /// Returns the number of distinct rows of all ranks, counted per rank.
   [[nodiscard]] std::int64_t total() const { return offset_.back() / 4; }
 
-  /// Prior: what `next` holds of any rank's rows; without `next`, all. Stable in each rank's rows. `marks`: one bit per row of the
-  /// table, all clear before and after.
+  /// Makes the rows prior that any rank has in `next`; all rows if `next` is null. Keeps the order within each rank's prior and
+  /// other rows. `marks`: one bit per row of the table, all clear before and after.
   void split(const Batch* next, std::uint64_t* marks);
   [[nodiscard]] std::int64_t prior(int rank) const { return prior_[static_cast<std::size_t>(rank)]; }
-  /// Rows of `rank` that are prior, or that are not.
+  /// Returns the rows of `rank` that are prior, or that are not.
   [[nodiscard]] std::span<const std::uint32_t> part(int rank, bool is_prior) const;
-  /// The same rows of this rank, as places among its distinct rows ascending by position.
+  /// Returns the same rows of this rank, as indices into its distinct rows, which ascend by position.
   [[nodiscard]] std::span<const std::uint32_t> own_part(bool is_prior) const;
 
   /// Returns the bytes of memory that the batch takes, this object included.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
   bool settled = true;            ///< no prefetch is gathering it
-  std::exception_ptr broken_off;  ///< by what, if its prefetch has not come to an end that ranks agree about
-  std::int64_t prefetch = 0;      ///< the last one that has, or tries to: they count from 1, alike on all ranks
-  TrafficCount prefetch_traffic;  ///< of the last one that has
+  std::exception_ptr broken_off;  ///< the error, if its prefetch has broken off
+  std::int64_t prefetch = 0;  ///< number of the last prefetch that gathers or gathered it; counted from 1, the same on all ranks
+  TrafficCount prefetch_traffic;  ///< of the last prefetch that has gathered it
 
  private:
-  /// Tokens are the first `count` of positions_.
+  /// Takes the first `count` of positions_ as tokens.
   [[nodiscard]] CallCard take_positions(std::int64_t count);
   [[nodiscard]] std::size_t turn(int rank) const {
     return static_cast<std::size_t>((rank - rank_ + static_cast<int>(prior_.size())) % static_cast<int>(prior_.size()));
@@ -127,7 +127,7 @@ class Batch {
   Buffer<std::uint32_t> own_order_, delayed_;
 };
 
-/// Positions of `rows` (ascending) that lie in [first, first + count).
+/// Returns the positions of `rows` (ascending) that lie in [first, first + count).
 [[nodiscard]] std::span<const std::uint32_t> within(std::span<const std::uint32_t> rows, std::int64_t first, std::int64_t count);
 
 }  // namespace weir::embedding

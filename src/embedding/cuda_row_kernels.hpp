@@ -1,5 +1,6 @@
-// cuda_row_kernels.hpp: what embedding tables do to rows in CUDA memory, besides the kernels of kernels/cuda_kernels.hpp. Called as
-// those are: pointers are to device memory, or to pinned memory of the host; work goes onto the queue, no one waits. Scratch: none.
+// cuda_row_kernels.hpp: kernels of embedding tables on rows in CUDA memory, besides those of kernels/cuda_kernels.hpp. Called as
+// those are: pointers are to device memory, or to pinned host memory; work goes onto the queue without waiting. They use no
+// scratch.
 #pragma once
 
 #include "embedding/group_lists.hpp"
@@ -11,19 +12,20 @@ namespace weir::embedding::cuda {
 
 using kernels::cuda::Queue;
 
-/// part().rows x part().columns elements.
+/// Fills `out`, part().rows x part().columns elements, with initial values.
 void fill(Queue queue, const InitialValues& values, float* out);
 
-/// `columns` elements of each of `rows` of x, rounded as wire::pack_values does, one row after another; `values` is a 16-bit type.
+/// Packs `columns` elements of each of `rows` of x, rounded as wire::pack_values does, one row after another; `values` is a 16-bit
+/// type.
 void pack_rows(Queue queue, WireValues values, const float* x, std::int64_t stride, const std::uint32_t* rows, std::int64_t count,
                std::int64_t columns, std::byte* out);
-/// As wire::unpack_values; `values` is a 16-bit type.
+/// Does what wire::unpack_values does; `values` is a 16-bit type.
 void unpack_values(Queue queue, WireValues values, const std::byte* in, std::int64_t count, float* out);
 
-/// to[rows[i]] = row i of x, of `columns` elements. No row twice.
+/// Sets to[rows[i]] = row i of x, of `columns` elements. No row occurs twice.
 void scatter_rows(Queue queue, const float* x, const std::uint32_t* rows, std::int64_t count, std::int64_t columns, float* to);
 
-/// For each group: the members' rows of x are added up in their order, as coalesce_rows does, and step row keys[group].
+/// For each group, sums the members' rows of x in their order, as coalesce_rows does, and steps row keys[group].
 void step_rows(Queue queue, const RowOptimizer& optimizer, const RowState& state, std::int64_t columns, const float* x,
                const GroupLists& groups);
 

@@ -1,4 +1,4 @@
-// dense_delivery.hpp: gradients of rows as one dense array that is allreduced: what data-parallel training does without sparsity.
+// dense_delivery.hpp: allreduces gradients of rows as one dense array, as data-parallel training does without sparsity.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace weir::embedding {
 class DenseDelivery {
  public:
   DenseDelivery(const Partition& partition, const Topology& topology);
-  /// `rows`: one for each of this rank's distinct rows of the batch. Afterwards step() has all ranks' sums.
+  /// Allreduces `rows`, one for each of this rank's distinct rows of the batch. step() then has all ranks' sums.
   task<void> run(Channel channel, const Batch& batch, const float* rows);
   /// Steps the rows that any rank had in its batch; returns how many. `slice` is in host memory.
   std::int64_t step(const Slice& slice, const RowOptimizer& optimizer) const;
@@ -21,7 +21,7 @@ class DenseDelivery {
 
  private:
   std::int64_t rows_, width_;
-  Buffer<float> sums_;  // rows x width, and behind them how many ranks have each row: a sum may be zero
+  Buffer<float> sums_;  // rows x width, then the number of ranks that have each row, because a sum may be zero
   std::unique_ptr<DenseAllreduce<float>> ring_;
 };
 

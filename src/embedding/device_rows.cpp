@@ -13,7 +13,7 @@ namespace {
 
 namespace gpu = weir::cuda;
 
-/// Lists go through pinned memory to the device, where kernels read them more than once.
+/// Memory for lists, which go through pinned memory to the device, because kernels read them more than once.
 struct ListMemory {
   gpu::PinnedArray<std::uint32_t> pinned;
   gpu::DeviceArray<std::uint32_t> device;
@@ -52,7 +52,7 @@ class DeviceWork final : public RowWork {
   ListMemory& memory_;
   void* stream_;
   std::int64_t used_ = 0;
-  gpu::Event event_;  // lists have left pinned memory, or what done() waits for
+  gpu::Event event_;  // after lists have left pinned memory, or after what done() waits for
 };
 
 class DeviceCaller final : public RowCaller {
@@ -72,7 +72,7 @@ class DeviceRows final : public RowSpace {
   explicit DeviceRows(std::int64_t largest_batch) : ids_(largest_batch) {}
   ~DeviceRows() override {
     try {
-      ids_there_.hold(stream_.get());  // they are copied on their caller's stream
+      ids_there_.hold(stream_.get());  // ids are copied on their caller's stream
       gpu::synchronize(stream_.get());
     } catch (const Error&) {  // the GPU has failed: nothing runs any more
     }
@@ -97,10 +97,10 @@ class DeviceRows final : public RowSpace {
   HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) override {
     const gpu::Place place = gpu::place_of(ids);
     if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return {ids};
-    const InputError input_error =
-        ids_caller_.enter(ids, stream);  // nobody waits for its event: to record it is what shows a bad stream
+    // Nothing waits for the event that this records: recording it detects a bad stream.
+    const InputError input_error = ids_caller_.enter(ids, stream);
     if (input_error != InputError::none) return {nullptr, nullptr, input_error};
-    const gpu::OnDevice on(device_);  // the default stream is this device's
+    const gpu::OnDevice on(device_);  // the default stream depends on the current device
     gpu::copy(ids_.data(), ids, bytes, stream);
     ids_there_.record(stream);
     return {ids_.data(), &ids_there_};

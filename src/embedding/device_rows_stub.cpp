@@ -1,4 +1,4 @@
-// What a build without CUDA has in place of device_rows.cpp.
+// Replaces device_rows.cpp in a build without CUDA.
 #include "base/error.hpp"
 #include "cuda/runtime.hpp"
 #include "embedding/row_space.hpp"

@@ -75,7 +75,7 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
           "exchange is {}: in CUDA memory only rows travel, not the whole gradient; choose another, for example columns",
           c.exchange);
   require(is_learning_rate(c.learning_rate), "learning_rate is {}: it must be finite as float32, at most 3.4e38", c.learning_rate);
-  // As float32, which is what steps rows.
+  // Check as float32, the type in which rows are stepped.
   const auto beta1 = static_cast<float>(c.beta1), beta2 = static_cast<float>(c.beta2), epsilon = static_cast<float>(c.epsilon);
   require(beta1 >= 0 && beta1 < 1, "beta1 is {}: it must be at least 0 and below 1, for example 0.9", c.beta1);
   require(beta2 >= 0 && beta2 < 1, "beta2 is {}: it must be at least 0 and below 1, for example 0.999", c.beta2);
@@ -84,7 +84,7 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
           "epsilon is {}: it must be positive, for Adagrad and Adam divide by it where gradients have been zero", c.epsilon);
   require(c.initial_range >= 0 && std::isfinite(static_cast<float>(c.initial_range)),
           "initial_range is {}: it must be from 0 to 3.4e38", c.initial_range);
-  // What comes later counts bytes in 64 bits.
+  // Later code counts bytes in 64 bits.
   require(static_cast<double>(c.rows) * static_cast<double>(c.width) < 0x1p58, "width is {}: with {} rows it must be at most {}",
           c.width, c.rows, (std::int64_t{1} << 58) / c.rows);
   if (c.memory == MemorySpace::host) check_memory(c, topology);

@@ -5,7 +5,7 @@
 
 namespace weir::embedding {
 
-/// Keys of groups and their members as in RowGroups; lists of a RowWork.
+/// Keys of groups and their members, as in RowGroups. The lists belong to a RowWork.
 struct GroupLists {
   const std::uint32_t *keys, *first, *order;
   std::int64_t count;

@@ -1,4 +1,4 @@
-// Rows in host memory: work is done when it is given, by all threads of the rank. Every row is one thread's.
+// Rows in host memory: work is done in the call, by all threads of the rank. Each row is handled by one thread.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -117,15 +117,15 @@ class HostRows final : public RowSpace {
   }
 
  private:
-  // Elements that a thread should have to pay for waking it.
+  // The number of elements that a thread needs to pay for waking it.
   static constexpr std::int64_t least_elements = 1 << 16;
 
-  /// Calls body(range) for parts of so many rows.
+  /// Calls body(range) for ranges of `rows`.
   template <class Body>
   void share_rows(std::int64_t rows, std::int64_t columns, const Body& body) const {
     threads_.run_ranges(rows, rows_of(columns), 1, body);
   }
-  /// Calls body(range, part) for parts of the groups with about as many members each: a few ids have most of them.
+  /// Calls body(range, part) for ranges of the groups with about equally many members each: a few ids have most of the members.
   template <class Body>
   void share_groups(const GroupLists& groups, std::int64_t columns, const Body& body) const {
     if (groups.count == 0) return;

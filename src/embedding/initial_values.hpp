@@ -1,4 +1,4 @@
-// initial_values.hpp: what a table holds before it is trained (EmbeddingConfig::seed). The same code runs on GPUs.
+// initial_values.hpp: the values of a table before it is trained (EmbeddingConfig::seed). The same code runs on GPUs.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class InitialValues {
         range_(static_cast<float>(config.initial_range)) {}
 
   [[nodiscard]] constexpr const Part& part() const noexcept { return part_; }
-  /// Number of the element in column 0 of the whole table, of row `row` of the part.
+  /// Returns the number, in the whole table, of the element in column 0 of row `row` of the part.
   [[nodiscard]] constexpr std::uint64_t begin_of(std::int64_t row) const noexcept {
     return permutation_.row(static_cast<std::uint64_t>(part_.first_row + row)) * width_;
   }

@@ -1,4 +1,4 @@
-// optimizer.hpp: what a row's gradient does to the row (Optimizer in weir/embedding.hpp). The same code runs on GPUs; sources that
+// optimizer.hpp: how a row's gradient changes the row (Optimizer in weir/embedding.hpp). The same code runs on GPUs; sources that
 // use RowOptimizer::step are compiled without fused multiplications and additions, so that it has the same bits everywhere.
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace weir::embedding {
 
-/// Arrays as large as the values that an optimizer keeps: 0, 1 or 2.
+/// Returns how many arrays as large as the values an optimizer keeps: 0, 1 or 2.
 [[nodiscard]] int state_arrays(Optimizer optimizer);
 
-/// Elements of rows and what is kept for them; arrays that are not kept are null.
+/// Elements of rows and the optimizer's state for them; arrays that an optimizer does not keep are null.
 struct RowState {
   float* values = nullptr;
   float* first = nullptr;
   float* second = nullptr;
 };
 
-/// One step, for any number of rows.
+/// One step of the optimizer, for any number of rows.
 class RowOptimizer {
  public:
   /// `step` counts from 1. Sums of gradients are divided by `divisor`.
@@ -26,10 +26,10 @@ class RowOptimizer {
 
   [[nodiscard]] Optimizer kind() const { return kind_; }
 
-  /// Row rows[i] of `state`, in host memory, is changed by sums[i * width ...]. No row twice.
+  /// Changes row rows[i] of `state`, in host memory, by sums[i * width ...]. No row occurs twice.
   void apply(const RowState& state, const std::uint32_t* rows, std::int64_t count, std::int64_t width, const float* sums) const;
 
-  /// Element i of `state` is changed by `sum`. `kind` is kind().
+  /// Changes element i of `state` by `sum`. `kind` is kind().
   template <Optimizer kind>
   constexpr void step(const RowState& state, std::int64_t i, float sum) const {
     const float g = sum / divisor_;

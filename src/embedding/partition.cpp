@@ -27,7 +27,7 @@ constexpr std::array registry = {
                   GradientPath::allreduce},
 };
 
-/// x with a x = 1 modulo `modulus`, for a coprime to it (extended Euclid).
+/// Returns x with a x = 1 modulo `modulus`, for a coprime to it (extended Euclid).
 std::uint64_t inverse_of(std::uint64_t a, std::uint64_t modulus) {
   std::int64_t x = 1, next_x = 0;
   auto r = static_cast<std::int64_t>(a), next_r = static_cast<std::int64_t>(modulus);
@@ -39,8 +39,8 @@ std::uint64_t inverse_of(std::uint64_t a, std::uint64_t modulus) {
   return static_cast<std::uint64_t>(x < 0 ? x + static_cast<std::int64_t>(modulus) : x);
 }
 
-/// Multiples of it, modulo `rows`, lie far apart: frequent rows, often neighbours in a vocabulary, go to different ranks (Knuth,
-/// TAOCP 3, section 6.4).
+/// Returns a factor whose multiples modulo `rows` lie far apart. Frequent rows, often neighbours in a vocabulary, then go to
+/// different ranks (Knuth, TAOCP 3, section 6.4).
 std::uint64_t golden_factor(std::uint64_t rows) {
   constexpr double golden = 0.6180339887498949;
   auto factor = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(golden * static_cast<double>(rows)));

@@ -1,4 +1,4 @@
-// partition.hpp: who holds what of an embedding table. Pure.
+// partition.hpp: which rank holds which part of an embedding table. Pure.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ struct TableExchange {
 };
 
 [[nodiscard]] std::span<const TableExchange> exchange_registry();
-/// Throws Error(WEIR_ERR_ARGUMENT) listing the known names.
+/// Returns the exchange of that name. Throws Error(WEIR_ERR_ARGUMENT) listing the known names.
 [[nodiscard]] const TableExchange& find_exchange(std::string_view name);
 
-/// Some rows and some columns. Rows are named by their position, see Partition.
+/// A range of rows and a range of columns. Rows are named by their position, see Partition.
 struct Part {
   std::int64_t first_row = 0, rows = 0;
   std::int64_t first_column = 0, columns = 0;
@@ -55,7 +55,7 @@ class Partition {
   [[nodiscard]] std::uint32_t position(std::uint64_t row) const { return static_cast<std::uint32_t>(permutation_.position(row)); }
   [[nodiscard]] std::uint64_t row(std::uint64_t position) const { return permutation_.row(position); }
   [[nodiscard]] const Permutation& permutation() const { return permutation_; }
-  /// What `rank` holds; positions and columns ascend with the rank. Perhaps nothing.
+  /// Returns what `rank` holds, which may be empty; positions and columns ascend with the rank.
   [[nodiscard]] const Part& part(int rank) const { return parts_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] std::int64_t memory_bytes() const { return static_cast<std::int64_t>(parts_.capacity() * sizeof(Part)); }
 

@@ -22,7 +22,7 @@ std::unique_ptr<Alltoallv> make_alltoallv(const RowExchangeSetup& setup, Alltoal
 
 constexpr std::int64_t element = sizeof(float);
 
-/// Whether what travels as `values` can be read where it arrives.
+/// Returns whether what travels as `values` can be read where it arrives.
 bool reads_in_place(const RowSpace& space, WireValues values) { return values == WireValues::native && space.is_host(); }
 
 }  // namespace
@@ -71,7 +71,7 @@ task<void> RowFetch::export_rows(Channel channel, const Batch& batch, const Slic
   expand(host, batch, batch.row_of_token(), WireValues::native, vectors);
 }
 
-/// This rank's distinct rows come to in_, by holder.
+/// Brings this rank's distinct rows to in_, ordered by holder.
 task<void> RowFetch::bring(Channel channel, const Batch& batch, const Slice& slice, WireValues values) {
   co_await work_->cleared(channel);
   if (setup_.exchange->replicated()) {
@@ -119,7 +119,7 @@ void RowFetch::expand(RowSpace& space, const Batch& batch, const std::uint32_t* 
   const auto take = [&](std::int64_t first_column, std::int64_t columns) {
     space.gather(in, row_of_token, batch.tokens(), columns, vectors + first_column, width);
   };
-  // Divided by rows, holders' blocks follow each other by position: they are one array of whole rows.
+  // If the table is divided by rows, holders' blocks follow each other by position: they are one array of whole rows.
   if (setup_.exchange->split != TableSplit::columns) return take(0, width);
   for (int rank = 0; rank < setup_.topology->size(); ++rank) {
     const Part& part = setup_.partition->part(rank);
@@ -157,7 +157,7 @@ task<void> RowDelivery::run(Channel channel, const Batch& batch, bool is_prior, 
 }
 
 task<void> RowDelivery::import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows) {
-  co_await work_->done(channel);  // the host packs at once, where the space may still be reading
+  co_await work_->done(channel);  // the host packs at once, and the space may still be reading
   const Source source{host, rows, batch.groups().order()};
   co_await exchange(channel, batch, true, source, WireValues::native);
   const std::uint32_t* const places = work_->put({keys_.data(), static_cast<std::size_t>(key_count_)});

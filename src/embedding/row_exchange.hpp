@@ -1,4 +1,4 @@
-// row_exchange.hpp: rows of a batch on their way between the ranks that hold them and the ranks that look them up.
+// row_exchange.hpp: sends rows of a batch between the ranks that hold them and the ranks that look them up.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace weir::embedding {
 
-/// What both directions are built for.
+/// What RowFetch and RowDelivery are built from.
 struct RowExchangeSetup {
   const Partition* partition = nullptr;
   const Topology* topology = nullptr;
@@ -20,13 +20,13 @@ struct RowExchangeSetup {
   bool by_node = false;
   WireValues values = WireValues::native;
 
-  /// Most distinct rows of a rank's batch, and of all ranks' batches together in this rank's part.
+  /// The largest number of distinct rows of a rank's batch, and of all ranks' batches together in this rank's part.
   [[nodiscard]] std::int64_t most_asked() const { return std::min(largest_batch, partition->rows()); }
   [[nodiscard]] std::int64_t most_served() const { return served_by(topology->rank()); }
   [[nodiscard]] std::int64_t served_by(int rank) const {
     return topology->size() * std::min(largest_batch, partition->part(rank).rows);
   }
-  /// Most bytes that any rank serves, and that any rank asks for.
+  /// The largest number of bytes that any rank serves, and that any rank asks for.
   [[nodiscard]] std::int64_t served_bytes() const {
     std::int64_t most = 0;
     for (int rank = 0; rank < topology->size(); ++rank) most = std::max(most, served_by(rank) * partition->part(rank).columns);
@@ -37,21 +37,21 @@ struct RowExchangeSetup {
   }
 };
 
-/// Vectors, from holders to those who look them up.
+/// Brings vectors from the ranks that hold them to those that look them up.
 class RowFetch {
  public:
-  /// Between ranks whose rows lie in `space`, which outlives it.
+  /// For rows in `space`, which must outlive it.
   RowFetch(const RowExchangeSetup& setup, RowSpace& space);
 
-  /// What deliver() needs as a list of the space: for each token of the batch where its row is.
+  /// Returns the list of the space that deliver() needs: for each token of the batch the index of its row.
   [[nodiscard]] std::span<const std::uint32_t> rows_of_tokens(const Batch& batch) const;
-  /// Brings the rows of `batch` here, which has been gathered and not been split.
+  /// Brings the rows of `batch` here. The batch has been gathered and not been split.
   task<void> fetch(Channel channel, const Batch& batch, const Slice& slice);
-  /// After that: vectors[token] = its row; they are the caller's. `token_rows` is that list.
+  /// Sets vectors[token] = its row, after fetch(); `vectors` is the caller's. `token_rows` is the list of rows_of_tokens().
   void deliver(const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, RowCaller& caller, float* vectors);
-  /// Both, for `vectors` in host memory, where `host` works; values are exact.
+  /// Does both for `vectors` in host memory, where `host` works; values are exact.
   task<void> export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors);
-  /// Returns the bytes of the arrays that are not the space's.
+  /// Returns the bytes of the arrays that do not belong to the space.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
@@ -65,31 +65,31 @@ class RowFetch {
   std::unique_ptr<RowWork> work_;
   std::unique_ptr<Alltoallv> alltoallv_;
   std::vector<std::int64_t> out_bytes_, in_bytes_;
-  Buffer<std::uint32_t> served_;              // rows of my part, those for rank 0 first
-  std::byte *out_ = nullptr, *in_ = nullptr;  // none where rows are read in the slice
-  float* widened_ = nullptr;                  // none where what arrives is read where it is
+  Buffer<std::uint32_t> served_;              // rows of this rank's part, those for rank 0 first
+  std::byte *out_ = nullptr, *in_ = nullptr;  // null if rows are read in the slice
+  float* widened_ = nullptr;                  // null if what arrives is read where it is
 };
 
-/// Gradients of rows, from those who looked them up to the holders.
+/// Sends gradients of rows from the ranks that looked them up to the ranks that hold them.
 class RowDelivery {
  public:
-  /// Between ranks whose rows lie in `space`, which outlives it.
+  /// For rows in `space`, which must outlive it.
   RowDelivery(const RowExchangeSetup& setup, RowSpace& space);
 
   /// Sends the gradients of one part of the batch. `rows`, in the space, has one row for each of this rank's distinct rows,
-  /// ascending by position. Afterwards what all ranks have sent for this rank's part of the table has arrived.
+  /// ascending by position. Returns when what all ranks send for this rank's part of the table has arrived.
   task<void> run(Channel channel, const Batch& batch, bool is_prior, const float* rows);
-  /// Sums what has arrived for each row, in rank order, and steps it; returns how many rows.
+  /// Sums what has arrived for each row, in rank order, and steps the row; returns the number of rows.
   std::int64_t step(const Slice& slice, const RowOptimizer& optimizer);
 
-  /// Values, exact, of a batch without duplicates that has been split; `rows`, one for each of its tokens, is in host memory, where
-  /// `host` works. They replace those of the slice.
+  /// Replaces values of the slice, exactly, by those of a batch without duplicates that has been split. `rows`, one for each of its
+  /// tokens, is in host memory, where `host` works.
   task<void> import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows);
-  /// Returns the bytes of the arrays that are not the space's.
+  /// Returns the bytes of the arrays that do not belong to the space.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
-  /// Rows of this rank that are sent, and the space that packs them: `places` is a list there.
+  /// The rows of this rank that are sent, and the space that packs them: `places` is a list of that space.
   struct Source {
     RowSpace& space;
     const float* rows;
@@ -104,12 +104,12 @@ class RowDelivery {
   RowExchangeSetup setup_;
   RowSpace& space_;
   std::unique_ptr<RowWork> work_;
-  std::unique_ptr<Alltoallv> alltoallv_;  // none where every rank holds everything
+  std::unique_ptr<Alltoallv> alltoallv_;  // null if every rank holds everything
   std::vector<std::int64_t> out_bytes_, in_bytes_, offset_;
   std::byte *out_ = nullptr, *in_ = nullptr;
-  float* widened_ = nullptr;        // none where what arrives is read where it is
-  const float* arrived_ = nullptr;  // for my part, in rank order; a row may be there once for every rank
-  Buffer<std::uint32_t> keys_;      // of these, rows of my part
+  float* widened_ = nullptr;        // null if what arrives is read where it is
+  const float* arrived_ = nullptr;  // rows for this rank's part, in rank order; a row may occur once for every rank
+  Buffer<std::uint32_t> keys_;      // the rows of this rank's part that these are
   std::int64_t key_count_ = 0;
   RowGroups groups_;
 };

@@ -1,4 +1,4 @@
-// row_groups.hpp: equal keys brought together: what both ends need to sum gradients of one row.
+// row_groups.hpp: groups equal keys, to sum gradients of one row at both ends.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@ template <class T>
   return static_cast<std::int64_t>(list.capacity() * sizeof(T));
 }
 
-/// Distinct keys, ascending, and for each the places where it stood, in the order given. Allocates once.
+/// The distinct keys, ascending, and for each the places where it occurred, in the order given. Allocates only in the constructor.
 class RowGroups {
  public:
   RowGroups() = default;
-  /// For up to `capacity` keys below `key_range` <= 2^32.
+  /// Makes room for up to `capacity` keys below `key_range` <= 2^32.
   RowGroups(std::int64_t capacity, std::uint64_t key_range);
 
-  /// Radix sort: two passes over 16 bytes a key for every 11 bits of the range.
+  /// Groups keys by a radix sort: two passes over 16 bytes a key for every 11 bits of the range.
   void build(std::span<const std::uint32_t> keys);
 
-  /// Distinct keys.
+  /// Returns the number of distinct keys.
   [[nodiscard]] std::int64_t count() const { return count_; }
   [[nodiscard]] const std::uint32_t* keys() const { return keys_.data(); }
   /// Group g has the places order()[first()[g] .. first()[g + 1]).
   [[nodiscard]] const std::uint32_t* first() const { return first_.data(); }
   [[nodiscard]] const std::uint32_t* order() const { return order_.data(); }
-  /// group_of[place] = the group of the key that stood there.
+  /// Sets group_of[place] = the group of the key at that place.
   void invert(std::uint32_t* group_of) const;
   [[nodiscard]] std::int64_t memory_bytes() const;
 

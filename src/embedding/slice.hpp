@@ -1,4 +1,4 @@
-// slice.hpp: what one rank holds of an embedding table.
+// slice.hpp: the part of an embedding table that one rank holds.
 #pragma once
 
 #include "base/state.hpp"
@@ -9,15 +9,15 @@ namespace weir::embedding {
 /// Values and optimizer's state of one part, row by row. Rows count from the part's first one.
 class Slice {
  public:
-  /// In `space`, which outlives it. To be filled.
+  /// Allocates the arrays in `space`, which must outlive it, without filling them.
   Slice(const EmbeddingConfig& config, const Partition& partition, int rank, RowSpace& space);
-  /// With the table's initial values (EmbeddingConfig::seed) and zero state.
+  /// Fills the arrays with the table's initial values (EmbeddingConfig::seed) and zero state.
   void fill(const EmbeddingConfig& config, const Partition& partition, RowSpace& space) const;
-  /// What fill() fills.
+  /// Visits what fill() fills.
   void visit_state(StateVisitor& visitor, RowSpace& space, const EmbeddingConfig& config) const;
 
   [[nodiscard]] const Part& part() const { return part_; }
-  /// part().rows x part().columns elements.
+  /// Returns part().rows x part().columns elements.
   [[nodiscard]] float* values() const { return state_.values; }
   [[nodiscard]] const RowState& state() const { return state_; }
 

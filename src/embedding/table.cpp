@@ -82,7 +82,7 @@ bool routes_by_node(CommunicatorState& comm, const EmbeddingConfig& config) {
   const Problem problem = make_problem(comm.topology, 0, 0);
   const double pair_bytes =
       static_cast<double>(config.largest_batch) * static_cast<double>(config.width) * sizeof(float) / problem.ranks;
-  // Rank 0 decides: the costs may differ in their last bits between processors.
+  // Rank 0 decides, because the costs may differ in their last bits between processors.
   const std::int32_t mine = by_node_is_cheaper(found.machine, problem, pair_bytes) ? 1 : 0;
   return comm.share("choosing how rows travel", mine)[0] != 0;
 }
@@ -109,7 +109,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0)),
       lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1)),
       update_(comm_, config.name + ": update", config.priority, lease_.tag(2)),
-      // it needs no network: gradients that can wait need not wait for it
+      // needs no network: delayed gradients need not wait for it
       ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, lease_.tag(3)) {
   const int ranks = comm_->topology.size();
   for (auto* batch : {&next_, &current_, &updating_, &spare_})
@@ -124,14 +124,14 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
 
 // Ids.
 
-/// The ids where the host can read them, which may have to be awaited; what is wrong with them otherwise is left to Batch::take.
+/// Returns the ids where the host can read them, after waiting if necessary. Errors in the ids themselves are left to Batch::take.
 template <class Id>
 EmbeddingState::CallIds<Id> EmbeddingState::ids_on_host(std::span<const Id> ids, void* stream) {
   if (ids.empty() || ids.data() == nullptr || ids.size() > static_cast<std::size_t>(config_.largest_batch)) return {ids};
   try {
     return brought_ids(ids, stream);
   } catch (const Error& error) {
-    if (error.status() == WEIR_ERR_TIMEOUT) throw;  // the other ranks' calls run out of time as this one has
+    if (error.status() == WEIR_ERR_TIMEOUT) throw;  // the other ranks' calls time out as well
     return {{}, device_failed(error)};
   }
 }
@@ -154,7 +154,7 @@ task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
   co_await channel.done(*ready);
 }
 
-/// What a call with these ids asks for becomes `batch`.
+/// Makes `batch` the batch of a call with these ids.
 template <class Id>
 EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& ids) {
   CallCard card = batch.take(ids.list, partition_);
@@ -165,7 +165,7 @@ EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& i
   return card;
 }
 
-/// What a call tells the other ranks when CUDA has failed here before it could be launched: they would wait for this one.
+/// Returns what a call sends to the other ranks if CUDA has failed here before its launch: they would wait for this rank.
 EmbeddingState::CallError EmbeddingState::device_failed(const Error& error) {
   log(comm_->settings.log, LogLevel::error, "rank {}: table '{}': {}", comm_->topology.rank(), config_.name, error.what());
   return CallError::device_failed;
@@ -212,7 +212,7 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
   batch.prefetch_traffic = prefetch_.traffic;
 }
 
-/// Memory of a prefetch that broke off may still be written to.
+/// Throws if the prefetch of `batch` broke off: its messages may still write to that memory.
 void EmbeddingState::check_gathering(const Batch& batch) {
   if (batch.broken_off) std::rethrow_exception(batch.broken_off);
 }
@@ -226,7 +226,7 @@ void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vect
   lookup_.launch([&] { return run_lookup(there, vectors, stream); });
 }
 
-/// What it asks for becomes the current batch.
+/// Makes the current batch the one that the call asks for.
 template <class Id>
 EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream) {
   current_ready_ = false;
@@ -251,7 +251,7 @@ task<void> EmbeddingState::share_cards(Channel channel, CallWords call, CallCard
                              reinterpret_cast<std::byte*>(card_scratch_.data()));
   for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
     if (lookup_cards_[rank].input_error == CallError::none) continue;
-    co_await channel.opened(split_, update_.run);  // the update in flight may look at the batch that this call gives up
+    co_await channel.opened(split_, update_.run);  // the update in flight may read the batch that this call gives up
     throw_input_error(lookup_cards_[rank], static_cast<int>(rank), config_.name, call, config_.rows);
   }
 }
@@ -268,10 +268,10 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   const bool foreseen = card.prefetch != 0;
   if (!batch.gathered()) card.prefetch = 0;
   co_await share_cards(channel, {"looks up", "one row for each id"}, card);
-  // Ranks may have made another number of prefetches so far.
+  // The numbers of prefetches so far may differ between ranks.
   const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
                                                             [&](const CallCard& c) { return c.prefetch == card.prefetch; });
-  if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may look at this batch
+  if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may read this batch
   stage.end();
   if (!prefetched) co_await batch.gather(channel, lookup_cards_);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
@@ -294,7 +294,7 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   current_ready_ = true;
 }
 
-/// What lookup and update need to know of the batch, as lists of the space.
+/// Makes the lists of the space that lookup and update need of the batch.
 task<void> EmbeddingState::list_tokens(Channel channel, const Batch& batch) {
   co_await token_work_->cleared(channel);
   const RowGroups& groups = batch.groups();
@@ -317,7 +317,7 @@ task<void> EmbeddingState::wait_for_rows(Channel channel, const Batch& batch) {
   if (somebody_waits) hurry_update();
   if (waits) co_await channel.opened(updated_, update_.run);
   if (!updated_ || (!half_applied_ && !update_.run.broken)) co_return;
-  update_.finish();  // the reason, if nobody has heard it yet
+  update_.finish();  // throws the update's error, if it has not been thrown yet
   fail(WEIR_ERR_STATE, "table '{}': an update broke off; its rows are not all applied. Make a new communicator and table",
        config_.name);
 }
@@ -346,7 +346,7 @@ void EmbeddingState::State::visit(StateVisitor& visitor) {
 }
 
 void EmbeddingState::visit_state(StateVisitor& visitor) {
-  for (EmbeddingCall* call : {&prefetch_, &update_, &ids_arrival_})  // nobody needs to wait for these
+  for (EmbeddingCall* call : {&prefetch_, &update_, &ids_arrival_})  // callers need not wait for these
     if (call->run.finished) call->finish();
   for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) {
     if (!call->waited_for())

@@ -17,7 +17,7 @@
 
 namespace weir::detail {
 
-/// prefetch, lookup or update.
+/// One of prefetch, lookup, update.
 class EmbeddingCall final : public AsynchronousCall {
  public:
   using AsynchronousCall::AsynchronousCall;
@@ -28,7 +28,7 @@ class EmbeddingCall final : public AsynchronousCall {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Opens gates when a call ends, however it does.
+/// Opens gates when a call ends, in any way.
 template <std::size_t N>
 class OpenAtEnd {
  public:
@@ -43,26 +43,26 @@ class OpenAtEnd {
   std::array<bool*, N> gates_;
 };
 
-/// A call, in words of its errors: "looks up", and what its array must hold: "one row for each id".
+/// Words for a call's errors: what it does, "looks up", and what its array must hold, "one row for each id".
 struct CallWords {
   const char* does;
   const char* array;
 };
 
-/// For CUDA's failure on `rank` in the part of a call that does not wait for other ranks.
+/// Throws the error of a CUDA failure on `rank` in the part of a call that does not wait for other ranks.
 [[noreturn]] void throw_device_failed(std::string_view table, int rank);
 
-/// Collective. Whether messages between two nodes travel as one; the same on every rank.
+/// Returns whether messages between two nodes travel as one, the same on every rank. Collective.
 [[nodiscard]] bool routes_by_node(CommunicatorState& comm, const EmbeddingConfig& config);
 
-/// See EmbeddingTable. fill() comes before the first call. A batch moves on from `next_` (prefetched) to `current_` (looked up) to
-/// `updating_`.
+/// The state of an EmbeddingTable. Call fill() before anything else. A batch moves from `next_` (prefetched) to `current_` (looked
+/// up) to `updating_`.
 class EmbeddingState {
  public:
-  /// Allocates everything, and touches nothing of what grows with the table or the batch. `by_node`: messages between two nodes
-  /// travel as one. The tags of the lease are of prefetch, lookup, update, and of the wait for ids, which sends nothing.
+  /// Allocates everything, but does not touch what grows with the table or the batch. `by_node`: messages between two nodes travel
+  /// as one. The tags of the lease are for prefetch, lookup, update, and for the wait for ids, which sends nothing.
   EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, Lease lease, bool by_node);
-  /// With initial values.
+  /// Fills the table with initial values.
   void fill();
 
   template <class Id>
@@ -78,17 +78,17 @@ class EmbeddingState {
   [[nodiscard]] const std::shared_ptr<CommunicatorState>& communicator() const { return lookup_.comm; }
   [[nodiscard]] AsynchronousCall& lookup() { return lookup_; }
   [[nodiscard]] AsynchronousCall& update() { return update_; }
-  /// Values and optimizer's state of this rank's rows, and what steps the next update. A batch that has been looked up or
-  /// prefetched is not part of it: a restored table has given up its own batches, and goes on with its next lookup. Throws
-  /// Error(WEIR_ERR_BUSY) while a call is in flight. As PlanImpl::visit_state otherwise.
+  /// Visits the values and optimizer's state of this rank's rows, and what the next update needs. A batch that has been looked up
+  /// or prefetched is not part of it: a restored table gives up its own batches, and needs a new lookup. Throws
+  /// Error(WEIR_ERR_BUSY) while a call is in flight. Otherwise as PlanImpl::visit_state.
   void visit_state(StateVisitor& visitor);
-  /// Ends the table for its owner: calls in flight are finished for the other ranks, and deliver nothing any more. As
+  /// Ends the table for its owner. Calls in flight are finished for the other ranks, and deliver nothing any more. Otherwise as
   /// detail::retire.
   [[nodiscard]] bool retire() noexcept;
   [[nodiscard]] const EmbeddingConfig& config() const { return config_; }
   [[nodiscard]] const EmbeddingStatistics& statistics();
   [[nodiscard]] std::int64_t memory_bytes() const;
-  /// What is only promised until fill() or the first calls: memory of the host that may prove not to be there.
+  /// Returns the bytes of host memory that fill() or the first calls touch for the first time: the system may lack them.
   [[nodiscard]] std::int64_t untouched_bytes() const;
 
  private:
@@ -96,34 +96,34 @@ class EmbeddingState {
   using CallCard = embedding::CallCard;
   using CallError = embedding::CallError;
 
-  /// What lives on, besides the rows.
+  /// The state that is kept between calls, besides the rows.
   struct State {
     double learning_rate = 0;
     std::int64_t steps = 0;  ///< updates
 
     void visit(StateVisitor& visitor);
   };
-  /// What update() passes on to its coroutine.
+  /// What update() passes to its coroutine.
   struct Step {
     CallError input_error;
     InputError memory;
     std::int64_t given;  ///< elements of the gradients
-    Batch* next;         ///< what has been prefetched, perhaps not gathered yet
+    Batch* next;         ///< the prefetched batch, which may not be gathered yet
     double learning_rate;
-    std::int64_t lookups;  ///< when it was called
+    std::int64_t lookups;  ///< the number of lookups when it was called
   };
-  /// Several rows at once, of export and import.
+  /// A range of rows, for export and import.
   struct RowRange {
     std::int64_t first = 0, count = 0;
     CallCard card;
   };
 
-  /// Ids of a call where the host can read them, unless something is wrong with them.
+  /// Ids of a call that the host can read, unless something is wrong with them.
   template <class Id>
   struct CallIds {
     std::span<const Id> list;
     CallError input_error = CallError::none;
-    InputError memory = InputError::none;  ///< of wrong_memory
+    InputError memory = InputError::none;  ///< for wrong_memory
   };
 
   template <class Id>
@@ -135,8 +135,8 @@ class EmbeddingState {
   CallCard take(Batch& batch, const CallIds<Id>& ids);
   CallError device_failed(const Error& error);
 
-  // A call changes the table, gates included, once its coroutine is running: there may be no memory for its frame. It reads the ids
-  // before the first suspension.
+  // A call changes the table, gates included, only once its coroutine runs, because there may be no memory for the coroutine's
+  // frame. It reads the ids before the first suspension.
   template <class Id>
   task<void> run_prefetch(CallIds<Id> ids);
   template <class Id>
@@ -169,7 +169,7 @@ class EmbeddingState {
   const embedding::TableExchange& exchange_;
   embedding::Partition partition_;
   embedding::RowExchangeSetup setup_;
-  std::unique_ptr<embedding::RowSpace> host_, space_;  // for the caller's arrays of ranges; where the table lies
+  std::unique_ptr<embedding::RowSpace> host_, space_;  // host_ for the caller's arrays of ranges; space_ for the table
   embedding::Slice slice_;
   embedding::RowFetch fetch_;
   embedding::RowDelivery delivery_;
@@ -179,27 +179,27 @@ class EmbeddingState {
   HostPointers range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
-  const Batch* foreseen_ = nullptr;             // what the update in flight takes for the next batch, until it has split
-  bool next_known_ = false;                     // something has been prefetched, and no lookup come since
+  const Batch* foreseen_ = nullptr;             // the batch that the update in flight takes as the next one, until it has split
+  bool next_known_ = false;                     // a batch has been prefetched, and no lookup has come since
   bool current_ready_ = false;                  // looked up, not updated yet
-  std::int64_t lookups_ = 0, prefetches_ = 0;   // calls
+  std::int64_t lookups_ = 0, prefetches_ = 0;   // numbers of calls
   std::array<std::uint64_t, 10> step_words_{};  // of an update's announcement
   std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
   const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
-  embedding::GroupLists token_groups_{};           // of the same; without keys
+  embedding::GroupLists token_groups_{};           // of the same batch; without keys
   float* coalesced_;                               // gradients of the batch's distinct rows
-  Buffer<std::uint64_t> marks_, pending_;          // one bit for each row: scratch of splits, and rows whose gradient is delayed
+  Buffer<std::uint64_t> marks_, pending_;          // one bit per row: scratch of splits, and rows whose gradient is delayed
   State state_;
   bool has_owner_ = true;
-  bool half_applied_ = false;  // an update is on its way, or has broken off
-  bool hurried_ = false;       // somebody waits for all of the update in flight
+  bool half_applied_ = false;  // an update is under way, or has broken off
+  bool hurried_ = false;       // a caller waits for all of the update in flight
   EmbeddingStatistics statistics_;
-  TrafficCount batch_traffic_;  // of the last lookup, and of its prefetch
+  TrafficCount batch_traffic_;  // of the last lookup and its prefetch
 
   // Gates between the calls.
   bool split_ = true, prior_applied_ = true, updated_ = true;
   EmbeddingCall prefetch_, lookup_, update_;
-  EmbeddingCall ids_arrival_;  // no call of the caller's: ids that come from a GPU
+  EmbeddingCall ids_arrival_;  // not a call of the caller's: waits for ids from a GPU
 };
 
 }  // namespace weir::detail

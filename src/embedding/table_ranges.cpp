@@ -1,4 +1,4 @@
-// Ranges of rows, to and from arrays in host memory. No update is in flight meanwhile: its batch is free for their ids.
+// Ranges of rows, to and from arrays in host memory. No update is in flight meanwhile, so its batch is free for their ids.
 #include <algorithm>
 
 #include "embedding/table.hpp"
@@ -19,8 +19,8 @@ EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::in
   return range;
 }
 
-/// The next of `range`'s rows after the first `done` become the batch updating_, known to all; `most` is what any rank had left
-/// before. Returns how many they are.
+/// Makes the batch updating_ of the next rows of `range` after the first `done`, and gathers it. Sets `most` to the largest number
+/// of rows that any rank had left. Returns the number of this rank's rows.
 task<std::int64_t> EmbeddingState::gather_range(Channel channel, const char* does, RowRange range, std::int64_t done,
                                                 std::int64_t& most) {
   CallCard card = range.card;
@@ -65,7 +65,7 @@ void EmbeddingState::import_rows(std::int64_t first, std::int64_t count, std::sp
 task<void> EmbeddingState::run_import(RowRange range, const float* values) {
   const Channel channel = lookup_.channel();
   const StageScope stage = channel.stage(Stage::import_rows);
-  // One rank after another, so that the highest one's values stay.
+  // One rank after another, so that the highest rank's values remain.
   for (int turn = 0; turn < channel.size(); ++turn) {
     RowRange mine = range;
     if (turn != channel.rank()) mine.count = 0;

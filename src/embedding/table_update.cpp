@@ -1,4 +1,4 @@
-// Updates: gradients summed, sent to those who hold the rows, and applied; prior rows first.
+// Updates: gradients are summed, sent to the ranks that hold the rows, and applied; prior rows first.
 #include <algorithm>
 #include <bit>
 
@@ -25,7 +25,7 @@ ErrorReport report_of(CallError error, InputError memory, int rank, std::int64_t
 
 }  // namespace
 
-/// Who waits for all of an update must not wait behind what is less urgent than its caller.
+/// Gives the update in flight its caller's priority, because a caller waits for all of it.
 void EmbeddingState::hurry_update() {
   if (update_.run.finished) return;
   hurried_ = true;
@@ -59,12 +59,12 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   hurried_ = false;
   update_.launch([&] { return run_update(step); });
   if (step.input_error == CallError::none || step.input_error == CallError::device_failed) return;
-  // Nobody needs to wait for an update, so a wrong call says so itself. The other ranks hear of it by the run.
+  // Callers need not wait for an update, so a wrong call throws at once. The other ranks get the error by the run.
   update_.set_error_reported();
   throw_update_error(report_of(step.input_error, step.memory, comm_->topology.rank(), given));
 }
 
-/// Gradients of the batch's distinct rows. Fails where CUDA does.
+/// Sums the gradients of the batch's distinct rows. Returns an error if CUDA fails.
 EmbeddingState::CallError EmbeddingState::coalesce(const float* gradients) {
   try {
     const CallerWork work(*update_caller_);
@@ -80,7 +80,7 @@ task<void> EmbeddingState::run_update(Step step) {
     std::swap(current_, updating_);
     current_ready_ = false;
     split_ = prior_applied_ = updated_ = false;
-    half_applied_ = true;  // perhaps, on other ranks: they may get further than this one
+    half_applied_ = true;  // possibly, because other ranks may get further than this one
     foreseen_ = step.next;
   }
   const OpenAtEnd gates(std::array{&split_, &prior_applied_, &updated_});
@@ -123,7 +123,7 @@ task<void> EmbeddingState::run_update(Step step) {
   stage.next(Stage::delayed_rows);
   if (!hurried_) {
     channel.reprioritise(config_.delayed_priority);
-    co_await channel.turn();  // else they would share the network with the vectors that prior rows were hurried for
+    co_await channel.turn();  // otherwise they would share the network with the vectors that need the prior rows
   }
   co_await delivery_.run(channel, *updating_, false, coalesced_);
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
@@ -132,12 +132,12 @@ task<void> EmbeddingState::run_update(Step step) {
   statistics_.seconds_update = statistics_.seconds_coalesce + seconds_since(update_.run.begun);
 }
 
-/// Whether all ranks know their next batch by the same prefetch: they may have made another number of them so far.
+/// Returns whether the same prefetch gathered the next batch on all ranks: their numbers of prefetches so far may differ.
 task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const StageScope stage = channel.stage(Stage::announce);
   const auto rate = std::bit_cast<std::uint64_t>(step.learning_rate);
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
-  // Maxima: the input error, the rate and the prefetch, each of these two with its complement for the minimum. And scratch.
+  // Maxima of the input error, the rate and the prefetch; complements of the latter two for their minima. The rest is scratch.
   auto& words = step_words_;
   words[0] = report_of(step.input_error, step.memory, channel.rank(), step.given).word();
   words[1] = rate;
@@ -149,7 +149,7 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const bool rates_differ = words[1] != ~words[2];
   if (!report && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
   half_applied_ = false;
-  // What has been looked up since cannot be updated again: that batch has taken its place.
+  // If there was another lookup since, its batch is the current one, and this one cannot be updated again.
   if (step.input_error == CallError::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
     current_ready_ = true;
@@ -181,7 +181,7 @@ void EmbeddingState::throw_update_error(ErrorReport report) const {
 void EmbeddingState::set_learning_rate(double learning_rate) {
   require(is_learning_rate(learning_rate), "table '{}': the learning rate is {}: it must be finite as float32, at most 3.4e38",
           config_.name, learning_rate);
-  state_.learning_rate = learning_rate == 0 ? 0 : learning_rate;  // -0.0 is the same, and ranks compare bits
+  state_.learning_rate = learning_rate == 0 ? 0 : learning_rate;  // turns -0.0 into 0.0, because ranks compare bits
 }
 
 void EmbeddingState::mark_delayed(bool pending) {

@@ -14,9 +14,9 @@ namespace weir {
 namespace {
 
 constexpr std::int64_t small_bytes = 8, trial_bytes = std::int64_t{1} << 20;
-// Enough to be past what a network lets through in a burst; no more than a rank can spare.
+// More than a network lets through in a burst, and no more than a rank can spare.
 constexpr std::int64_t least_bytes = std::int64_t{1} << 22, most_bytes = std::int64_t{1} << 24;
-constexpr std::int64_t array_bytes = std::int64_t{1} << 25;  // past the caches, as gradients are
+constexpr std::int64_t array_bytes = std::int64_t{1} << 25;  // larger than the caches, as gradients are
 constexpr int trial_repeats = 10, large_repeats = 3, most_large_repeats = 100, burst_messages = 64, burst_repeats = 10;
 constexpr int most_repeats = 1000;
 constexpr double message_times_per_level = 16;
@@ -26,7 +26,7 @@ struct Pair {
 };
 using Pairs = std::vector<Pair>;
 
-/// Disjoint pairs of ranks whose nearest common level is `level`; the same on every rank.
+/// Returns disjoint pairs of ranks whose nearest common level is `level`; the same on every rank.
 Pairs pairs_of(const Topology& topology, Level level) {
   Pairs pairs;
   std::vector<bool> taken(static_cast<std::size_t>(topology.size()));
@@ -40,7 +40,7 @@ Pairs pairs_of(const Topology& topology, Level level) {
   return pairs;
 }
 
-/// Bytes/s that a node sends when each pair's sender took its `seconds` for `bytes`: the median of the nodes that send.
+/// Returns the bytes/s that a node sends if each pair's sender took its `seconds` for `bytes`: the median of the nodes that send.
 double node_rate(const Topology& topology, const Pairs& pairs, const std::vector<double>& seconds, double bytes) {
   std::vector<double> sent(static_cast<std::size_t>(topology.node_count())), slowest(sent.size()), rates;
   for (const Pair& pair : pairs) {
@@ -69,14 +69,14 @@ class Calibrator {
   }
 
  private:
-  /// What a pair does to be timed, and how often.
+  /// What a pair does while it is timed.
   enum class Pattern { one_way, both_ways, burst };
 
   void announce(const char* what) {
     if (progress_ != nullptr && channel_.rank() == 0) progress_(what);
   }
 
-  /// all_ = every rank's `mine`, in rank order. Also a barrier.
+  /// Sets all_ to every rank's `mine`, in rank order. Also a barrier.
   task<void> share(double mine) {
     co_await allgather_control(channel_, reinterpret_cast<const std::byte*>(&mine), sizeof mine,
                                reinterpret_cast<std::byte*>(all_.data()), reinterpret_cast<std::byte*>(scratch_.data()));
@@ -104,7 +104,7 @@ class Calibrator {
     const double trial = co_await alone(pairs, Pattern::one_way, small_bytes, trial_repeats);
     const int repeats =
         std::clamp(static_cast<int>(std::min<double>(most_repeats, seconds_per_message / trial)), trial_repeats, most_repeats);
-    // All pairs at once, as in a collective: where ranks share cores, waiting for a turn is most of it.
+    // All pairs at once, as in a collective: if ranks share cores, most of the latency is waiting for the core.
     co_await together(pairs, Pattern::one_way, small_bytes, repeats);
     link.latency = typical(pairs) / 2;
     const double burst = co_await alone(pairs, Pattern::burst, small_bytes, burst_repeats);
@@ -114,7 +114,7 @@ class Calibrator {
     const double wanted = trial_bytes * seconds_per_message / trial_large;
     const auto bytes = static_cast<std::int64_t>(std::clamp<double>(wanted, least_bytes, most_bytes));
     const auto size = static_cast<double>(bytes);
-    // Where the largest message takes less than its time, it goes more often.
+    // If the largest message takes less than its share of the time, it is sent more often.
     const int often = static_cast<int>(std::clamp<double>(large_repeats * wanted / size, large_repeats, most_large_repeats));
     link.bandwidth = size / co_await alone(pairs, Pattern::one_way, bytes, often);
     link.exchange = size / co_await alone(pairs, Pattern::both_ways, bytes, often);
@@ -122,21 +122,21 @@ class Calibrator {
     link.shared = node_rate(channel_.topology(), pairs, all_, across ? size : 2 * size);
   }
 
-  /// Seconds that the first pair takes while all others wait; the same on every rank.
+  /// Returns the seconds that the first pair takes while all others wait; the same on every rank.
   task<double> alone(const Pairs& pairs, Pattern pattern, std::int64_t bytes, int repeats) {
     const Pairs first(pairs.begin(), pairs.begin() + 1);
     co_await together(first, pattern, bytes, repeats);
     co_return all_[static_cast<std::size_t>(first[0].sender)];
   }
 
-  /// The median of the pairs, of the seconds that together() has measured.
+  /// Returns the median over the pairs of the seconds that together() has measured.
   [[nodiscard]] double typical(const Pairs& pairs) const {
     std::vector<double> seconds;
     for (const Pair& pair : pairs) seconds.push_back(all_[static_cast<std::size_t>(pair.sender)]);
     return quantile_of(std::move(seconds), 0.5);
   }
 
-  /// all_[r] = seconds that the pair whose sender is r takes while all pairs do the same.
+  /// Sets all_[r] to the seconds that the pair whose sender is r takes while all pairs do the same.
   task<void> together(const Pairs& pairs, Pattern pattern, std::int64_t bytes, int repeats) {
     double seconds = 0;
     co_await share(seconds);
@@ -148,8 +148,8 @@ class Calibrator {
     co_await share(seconds);
   }
 
-  /// The median of `repeats`, after one that does not count. Of small messages the lower quartile: what makes more than half of
-  /// them late is other load, not the network.
+  /// Returns the median of `repeats`, after one that does not count. For small messages returns the lower quartile: if more than
+  /// half of them are late, the cause is other load, not the network.
   task<double> timed(Pattern pattern, int peer, bool sends, std::int64_t bytes, int repeats) {
     std::vector<double> times;
     for (int i = 0; i <= repeats; ++i) {

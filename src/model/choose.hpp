@@ -1,4 +1,4 @@
-// choose.hpp: the cheapest algorithm, compressor and wire format by the cost functions. Pure.
+// choose.hpp: chooses the cheapest algorithm, compressor and wire format by the cost functions. Pure.
 #pragma once
 
 #include <string_view>
@@ -14,18 +14,19 @@ struct AllreduceRow;
 /// What may be chosen.
 struct Allowed {
   std::vector<std::string_view> algorithms{};  ///< names of the registry; empty: all that run in host memory
-  /// native: values travel as they are. Others allow this narrow form besides, for float32.
+  /// native: values travel as they are. Any other value allows this narrow form as well, for float32.
   WireValues values = WireValues::native;
-  /// Each with every algorithm that carries it; empty: top_k by sparse algorithms, and dense ones without compressor.
+  /// Compressors, each with every algorithm that can carry it. Empty: top_k by sparse algorithms, and dense ones without
+  /// compressor.
   std::vector<compress::Compressor> compressors{};
-  std::string_view parameters{};  ///< algorithm_parameters: each algorithm takes those that it has
+  std::string_view parameters{};  ///< algorithm_parameters: each algorithm takes its own
 };
 
 struct Candidate {
   std::string_view algorithm;
   bool sparse = false;
-  WireFormat format = WireFormat::compact;  ///< of sparse ones
-  WireValues values = WireValues::native;   ///< of sparse ones
+  WireFormat format = WireFormat::compact;  ///< of sparse algorithms
+  WireValues values = WireValues::native;   ///< of sparse algorithms
   Cost cost;
   int compressor = -1;  ///< index into Allowed::compressors; -1: that is empty
 
@@ -33,19 +34,19 @@ struct Candidate {
   [[nodiscard]] std::string_view compressor_name(const Allowed& allowed) const;
 };
 
-/// Why `algorithm`, although of the right kind, cannot carry what `compressor` makes; empty: it can.
+/// Returns why `algorithm`, although of the right kind, cannot carry what `compressor` makes; empty if it can.
 [[nodiscard]] std::string_view why_not_by(const AllreduceRow& algorithm, const compress::Compressor& compressor);
 
-/// Whether `algorithm` can carry what `compressor` makes; without one: whether it is dense.
+/// Returns whether `algorithm` can carry what `compressor` makes; without a compressor, whether `algorithm` is dense.
 [[nodiscard]] bool carries(const AllreduceRow& algorithm, const compress::Compressor& compressor);
 
-/// What `algorithm` costs when it carries what `compressor` makes of the problem's elements.
+/// Returns what `algorithm` costs if it carries what `compressor` makes of the problem's elements.
 [[nodiscard]] Cost compressed_cost(const Machine& machine, const Problem& problem, const AllreduceRow& algorithm,
                                    const compress::Compressor& compressor);
 
-/// All candidates, cheapest first; equally cheap ones in the order of the registry, compact before coo, native values before narrow
-/// ones. The first is the choice. `problem`'s own format and values are ignored. Throws Error(WEIR_ERR_ARGUMENT) for an unknown
-/// algorithm.
+/// Returns all candidates, cheapest first; the first is the choice. Candidates of equal cost are in the order of the registry,
+/// compact before coo, native values before narrow ones. Ignores `problem`'s own format and values. Throws Error(WEIR_ERR_ARGUMENT)
+/// for an unknown algorithm.
 [[nodiscard]] std::vector<Candidate> choose(const Machine& machine, const Problem& problem, const Allowed& allowed = {});
 
 }  // namespace weir

@@ -23,7 +23,7 @@ Problem make_problem(const Topology& topology, std::int64_t count, std::int64_t 
     inside = std::max(inside, topology.level(rank, leaders[node]));
     across = std::max(across, topology.level(rank, 0));
   }
-  // What does not occur costs nothing: one rank a node, or one node.
+  // With one rank per node, or one node, this level has no messages: any level will do.
   problem.inside = inside == Level::self ? Level::node : inside;
   problem.across = problem.nodes == 1 ? Level::system : across;
   const auto [smallest, largest] = std::minmax_element(sizes.begin(), sizes.end());

@@ -17,7 +17,7 @@ StepCost by_node_alltoallv(const Setting& setting, double bytes) {
   const int gateways = std::min(ranks, others), turns = (others + ranks - 1) / ranks;
   const double outside = setting.problem.ranks - ranks;
   const double part = bytes * outside / others;  // from one rank to one node
-  // In the node it is the gateways that have most to do, or all alike: what they receive is what counts.
+  // In the node the gateways have most to do, or all ranks the same: what they receive determines the cost.
   StepCost traffic = setting.network.local(gateways, ranks - 1, 8 * (outside + others) / gateways);
   traffic += setting.network.local(gateways, turns * (ranks - 1), part);
   traffic.seconds += turns * ranks * part / setting.machine.rates.add;

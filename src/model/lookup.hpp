@@ -1,4 +1,4 @@
-// lookup.hpp: which machine a job predicts with. What all ranks take it for: CommunicatorState::agreed_machine.
+// lookup.hpp: finds the machine that a job's predictions use. All ranks agree on it: CommunicatorState::agreed_machine.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct FoundMachine {
   std::string origin;
 };
 
-/// Where this host's own machine file belongs: $XDG_CONFIG_HOME/weir/machines/<host>.json, or under ~/.config. Empty when neither
-/// XDG_CONFIG_HOME nor HOME is set.
+/// Returns the path of this host's own machine file: $XDG_CONFIG_HOME/weir/machines/<host>.json, or under ~/.config. Empty if
+/// neither XDG_CONFIG_HOME nor HOME is set.
 [[nodiscard]] std::string own_machine_file();
 
 /// Returns the machine in the file that WEIR_MACHINE names; without that setting, the one in this host's own file; without that

@@ -32,7 +32,7 @@ Machine make_builtin_machine() {
   set(Level::socket, {.latency = 0.5e-6, .overhead = 0.2e-6, .bandwidth = 8e9, .exchange = 6e9, .shared = 60e9});
   set(Level::node, {.latency = 0.9e-6, .overhead = 0.2e-6, .bandwidth = 6e9, .exchange = 5e9, .shared = 50e9});
   set(Level::system, {.latency = 20e-6, .overhead = 3e-6, .bandwidth = 2.2e9, .exchange = 2e9, .shared = 2.9e9});
-  // `weir calibrate` on an AMD EPYC (Zen 4) says the same within 30 %. Of an Intel Xeon (Sapphire Rapids), add and select are
+  // `weir calibrate` on an AMD EPYC (Zen 4) measures the same within 30 %. For an Intel Xeon (Sapphire Rapids), add and select are
   // known: 8.5e9 and 2e9.
   machine.rates = {
       .add = 1.1e10, .select = 2.5e9, .cut = 1e9, .fill = 1.5e10, .scatter = 1.8e8, .merge = 1e9, .encode = 2.5e9, .decode = 2e9};
@@ -48,7 +48,7 @@ const Machine& builtin_machine() {
 
 Machine with_shared_cores(const Machine& machine, int ranks_per_core) {
   if (ranks_per_core == 1) return machine;
-  // Measured with Open MPI, ranks that yield, in shared memory: 0.5 us where each has a core, 2.2 and 4.1 where two and four share
+  // Measured with Open MPI, ranks that yield, in shared memory: 0.5 us if each has a core, 2.2 and 4.1 us if two and four share
   // one.
   constexpr double turn = 1.25e-6;
   Machine shared = machine;

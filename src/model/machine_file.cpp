@@ -1,4 +1,4 @@
-// Machines as JSON.
+// Reads and writes machines as JSON.
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -12,7 +12,7 @@
 namespace weir {
 namespace {
 
-constexpr double least_figure = 1e-18, most_figure = 1e18;  // no cost that follows from such figures is infinite or NaN
+constexpr double least_figure = 1e-18, most_figure = 1e18;  // with such figures no cost is infinite or NaN
 constexpr int deepest = 8;                                  // a machine file needs 3; printing a value recurses
 
 template <class Object>
@@ -51,7 +51,7 @@ std::string level_names() {
   return names;
 }
 
-/// One JSON object of the file, with what is needed to complain about it.
+/// One JSON object of the file, with what its error texts need.
 class Reader {
  public:
   Reader(JsonView object, std::string_view origin, std::string path) : object_(object), origin_(origin), path_(std::move(path)) {
@@ -92,7 +92,7 @@ class Reader {
     value.to(out);
   }
 
-  /// What is left over is a typing error.
+  /// Refuses all other keys: they are typing errors.
   template <class Known>
   void only(Known known) const {
     for (const auto& [name, value] : object_.members()) {

@@ -11,11 +11,11 @@
 namespace weir {
 namespace {
 
-constexpr std::int64_t one_in = 10;          // elements of which one is an entry: vectors too large for the inner caches
+constexpr std::int64_t one_in = 10;          // elements per entry: vectors exceed the inner caches
 constexpr std::int64_t select_one_in = 100;  // the usual density, for the pass over the gradient
 constexpr int least_repeats = 3;
 
-/// Items per second of `body`, which handles `items`; `before` is not timed.
+/// Returns the items per second of `body`, which handles `items`; `before` is not timed.
 template <class Before, class Body>
 double rate(double budget, std::int64_t items, Before before, Body body) {
   using Clock = std::chrono::steady_clock;
@@ -27,7 +27,7 @@ double rate(double budget, std::int64_t items, Before before, Body body) {
     body();
     spent += std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  // The mean: where ranks share cores, the body that lost its turn belongs to the rate.
+  // The mean, not the median: if ranks share cores, a body that lost its turn is part of the rate.
   return static_cast<double>(items) * repeats / spent;
 }
 
@@ -100,7 +100,7 @@ double RateArrays::fill(double budget) {
 }
 
 double RateArrays::scatter(double budget) {
-  // As in a plan, the arrays are out of the caches: the filling writes past them.
+  // As in a plan, the arrays are not in the caches: filling work_ evicts them.
   return rate(
       budget, selected_, [this] { kernels::host::fill_zero(work_.data(), count_); },
       [this] {

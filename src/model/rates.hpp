@@ -1,4 +1,4 @@
-// rates.hpp: how fast this process computes what collectives spend their time on. No communication.
+// rates.hpp: measures how fast this process does the computations of collectives. No communication.
 #pragma once
 
 #include <array>
@@ -10,11 +10,11 @@
 
 namespace weir {
 
-/// Returns the value below which the share `quantile` of the values lies; 0 where `values` is empty.
+/// Returns the value below which the share `quantile` of the values lies; 0 if `values` is empty.
 [[nodiscard]] double quantile_of(std::vector<double> values, double quantile);
 
-/// Two gradients that resemble each other, of `bytes` each, and the tenth of their entries that is largest. Each measurement runs
-/// for about `budget` seconds, at least three times; the unit of its result is that of the Rates member.
+/// Two similar gradients of `bytes` each, and the largest tenth of their entries. Each measurement runs for about `budget` seconds,
+/// at least three times; its result has the unit of the Rates member.
 class RateArrays {
  public:
   explicit RateArrays(std::int64_t bytes);
@@ -28,7 +28,7 @@ class RateArrays {
   [[nodiscard]] double encode(double budget);
   [[nodiscard]] double decode(double budget);
 
-  /// The arrays serve as message buffers, too; what arrives in `in` does not matter to the measurements.
+  /// The arrays serve as message buffers, too; the measurements do not depend on what arrives in in().
   [[nodiscard]] const void* out() const { return gradient_.data(); }
   [[nodiscard]] void* in() { return work_.data(); }
 

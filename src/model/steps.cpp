@@ -40,13 +40,13 @@ StepCost Network::step(int crossing, int staying, int concurrent, double bytes, 
 
 namespace {
 
-/// Ranks of a node whose peer at this cyclic distance is on another node.
+/// Returns the number of a node's ranks whose peer at this cyclic distance is on another node.
 int crossing_shift(const Group& group, int distance) {
   if (group.per_node >= group.ranks) return 0;
   return std::min({group.per_node, distance, group.ranks - distance});
 }
 
-/// The most ranks of a node whose mirrored peer is on another node.
+/// Returns the largest number of a node's ranks whose mirrored peer is on another node.
 int crossing_mirror(const Group& group, int doubling, int distance) {
   if (group.per_node >= group.ranks) return 0;
   if (group.per_node == 1) return distance < doubling ? 1 : 0;
@@ -115,7 +115,7 @@ StepCost Network::all_to_all(const Group& group, double bytes, int window) const
   traffic.bytes_in_node = near * bytes;
   traffic.bytes_across = far * bytes;
   const int senders = group.per_node * group.concurrent;
-  // Two ranks are each other's peers at distances s and P - s: that is at once for the share of messages that a window holds.
+  // Two ranks are each other's peers at distances s and P - s. Both are in flight at once for the share of messages in a window.
   const double mutual = std::min(1.0, static_cast<double>(window) / (group.ranks - 1));
   const auto seconds = [&](auto transfer, const Link& link, double sent) {
     return mutual * transfer(link, sent, senders, true) + (1 - mutual) * transfer(link, sent, senders, false) - link.latency;
@@ -159,8 +159,8 @@ double message_bytes(const Problem& problem, double entries, double range) {
 double distinct(double range, double k, int contributions) {
   if (!(range > 0)) return 0;
   if (k >= range) return range;
-  // 1 - (1 - k / range)^contributions, digit by digit. Not by the mathematics library: ranks choose schedules by what comes out,
-  // and its last bits depend on the processor.
+  // Computes 1 - (1 - k / range)^contributions digit by digit, not by the mathematics library, whose last bits depend on the
+  // processor: ranks choose schedules by the result, so it must be the same on all.
   const double share = k / range;
   double filled = 0;
   for (unsigned digit = std::bit_floor(static_cast<unsigned>(contributions)); digit > 0; digit /= 2) {

@@ -46,13 +46,13 @@ class DenseNccl : public DenseAllreduce<G> {
   NcclGroups& nccl;
   DataType type;
   void* stream;
-  double factor = 1;  ///< of every contribution
+  double factor = 1;  ///< that multiplies every contribution
 
  private:
   using T = std::conditional_t<std::is_same_v<G, double>, double, float>;
 
   int device_;
-  T late_factor_ = 1;  // of the sum
+  T late_factor_ = 1;  // that multiplies the sum
   cuda::Event done_;
 };
 
@@ -112,7 +112,7 @@ class Torus final : public DenseNccl<G> {
 
   ShardMap map_;
   std::vector<std::int64_t> bounds_;
-  bool factor_in_nodes_;  // all contributions go through a sum there
+  bool factor_in_nodes_;  // true if every contribution is summed inside a node
 };
 
 }  // namespace

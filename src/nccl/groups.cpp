@@ -15,7 +15,7 @@
 namespace weir::detail {
 namespace {
 
-/// What a rank tells all others before any of them connects.
+/// What a rank sends to all others before any of them connects.
 struct Card {
   std::int32_t version = 0;
   std::array<char, 16> bus_id{};
@@ -29,7 +29,7 @@ void store(std::array<char, size>& field, const std::string& text) {
 
 std::string reason_of_this_rank() { return cuda::why_unusable().empty() ? cuda::why_no_nccl() : cuda::why_unusable(); }
 
-/// Why these ranks cannot work together, empty where they can.
+/// Returns why these ranks cannot work together; empty if they can.
 std::string find_obstacle(const Topology& topology, std::span<const Card> cards) {
   std::map<std::pair<int, std::string>, int> ranks_by_gpu;
   for (int rank = 0; rank < topology.size(); ++rank) {
@@ -46,7 +46,7 @@ std::string find_obstacle(const Topology& topology, std::span<const Card> cards)
   return {};
 }
 
-/// Holds an NCCL id, or the error that making it ended in.
+/// An NCCL id, or the error of making it.
 struct IdCard {
   cuda::NcclId id{};
   std::array<char, 256> error{};
@@ -63,16 +63,16 @@ IdCard make_id_card(bool first) {
   return card;
 }
 
-/// How far a rank has come into a group. What all have in common is the largest.
+/// How far a rank has come in joining a group. The state of all ranks together is the largest.
 enum class JoinStage : std::uint64_t { connected, under_way, late, failed };
 
-/// Tells all other ranks how a rank's way into the group has ended.
+/// What a rank sends to all others about how its joining has ended.
 struct JoinOutcome {
   std::int32_t status = WEIR_OK;
   std::array<char, 252> error{};
 };
 
-/// One rank's way into a group, in rounds: it happens when this rank has nothing more to wait for, or at the end of a round.
+/// One rank's joining of a group, in rounds. It is reached when this rank has nothing more to wait for, or at the end of a round.
 class Joining final : public Completion {
  public:
   Joining(std::unique_ptr<cuda::NcclCommunicator>& link, double timeout_seconds) : link_(link), timeout_(timeout_seconds) {}
@@ -92,7 +92,7 @@ class Joining final : public Completion {
     return stage_ != JoinStage::under_way || Clock::now() - round_begun_ > round;
   }
   [[nodiscard]] JoinStage stage() const { return stage_; }
-  /// The ranks have ended with `common`. All that wait for each other are late together, whichever has noticed.
+  /// Ends joining with the ranks' `common` stage. If it is `late`, all ranks that are not connected are late, whichever noticed it.
   void end(JoinStage common) {
     if (common == JoinStage::late && stage_ != JoinStage::connected)
       give_up(WEIR_ERR_TIMEOUT, fmt::format("NCCL has not connected it to its peers within {:.1f} s", timeout_.count()));
@@ -119,19 +119,19 @@ class Joining final : public Completion {
   std::unique_ptr<cuda::NcclCommunicator>& link_;
   std::chrono::duration<double> timeout_;
   Clock::time_point begun_ = Clock::now(), round_begun_;
-  JoinStage stage_ = JoinStage::connected;  // a rank that is not in the group, or alone there
+  JoinStage stage_ = JoinStage::connected;  // of a rank that is not in the group, or alone in it
   JoinOutcome outcome_;
 };
 
-/// In memory that the communicator keeps: messages of a run that breaks off use it.
+/// Memory that is kept if the run breaks off, because its messages use it.
 struct Connecting {
   Connecting(std::unique_ptr<cuda::NcclCommunicator>& link, double timeout_seconds) : joining(link, timeout_seconds) {}
   Joining joining;
   std::array<std::uint64_t, 2> words{};
 };
 
-/// All groups of a kind at once. All ranks compare how far they have come, again and again: peers of one that fails may never hear
-/// of that from NCCL, and ranks in other groups would go on without it.
+/// Connects all groups of a kind at once. All ranks compare how far they have come, again and again: NCCL may never report a rank's
+/// failure to its peers, and ranks in other groups would go on without it.
 task<void> connect(Channel channel, Connecting& connecting) {
   const StageScope stage = channel.stage(Stage::nccl_connect);
   do {

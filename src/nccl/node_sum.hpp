@@ -1,4 +1,4 @@
-// node_sum.hpp: as collectives/node_sum.hpp, in CUDA memory by NCCL.
+// node_sum.hpp: does what collectives/node_sum.hpp does, in CUDA memory by NCCL.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace weir::detail {
 template <class G>
 class NcclNodeSum {
  public:
-  /// `nccl` has the groups of the nodes. The result is put onto whole.stream, and done.
+  /// `nccl` has the groups of the nodes. run() puts the result onto whole.stream and waits until it is done.
   NcclNodeSum(const ShardMap& map, const ExchangeSpec& whole, NcclGroups* nccl)
       : type_(whole.type),
         stream_(whole.stream),

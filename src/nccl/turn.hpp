@@ -9,27 +9,28 @@
 
 namespace weir::detail {
 
-/// One run's turn with NCCL. NCCL wants the operations of all communicators on a GPU in the same order on every rank, issued and
-/// done, while plans are started in any order: rank 0 gives turns to the runs that all ranks have come to, and a turn's stream
-/// waits for the one before, also on ranks that have nothing to tell NCCL. To be kept until the run's operations are done;
-/// destroyed before that, by an error or a timeout, it aborts all communicators, so that no stream hangs.
+/// One run's turn with NCCL. NCCL needs the operations of all communicators on a GPU in the same order on every rank, both issued
+/// and done, while plans are started in any order. So rank 0 gives turns to the runs that all ranks have reached, and a turn's
+/// stream waits for the turn before, also on ranks that issue nothing to NCCL. Keep it until the run's operations are done. If it
+/// is destroyed before that, by an error or a timeout, it aborts all communicators, so that no stream hangs.
 class NcclTurn {
  public:
-  /// For operations on `stream`. `event` is nobody else's meanwhile.
+  /// For operations on `stream`. No other object uses `event` meanwhile.
   NcclTurn(NcclGroups& groups, cuda::Event& event, void* stream) : groups_(groups), event_(event), stream_(stream) {}
   NcclTurn(const NcclTurn&) = delete;
   NcclTurn& operator=(const NcclTurn&) = delete;
   ~NcclTurn();
 
-  /// Collective, once this run has heard of all other ranks' and none of them can turn back. Until it is this run's turn.
+  /// Waits until it is this run's turn. Collective: call it once all ranks have reached this run and none of them can give it up.
   task<void> begin(Channel channel);
-  /// Until NCCL has put onto the stream what `link` was told; nothing happens for nullptr.
+  /// Waits until NCCL has put the operations issued to `link` onto the stream; does nothing for nullptr.
   task<void> issued(Channel channel, cuda::NcclCommunicator* link);
-  /// All that this run has for NCCL is issued: others may go on. Then, until what is on the stream is done.
+  /// Ends the turn, once all of this run's operations are issued, and lets the next run begin. Then waits until the stream's work
+  /// is done.
   task<void> end(Channel channel);
 
  private:
-  /// No turn before this one is under way any more.
+  /// Is reached when every turn before this one has ended.
   class Waiting final : public Completion {
    public:
     explicit Waiting(const NcclTurn& turn) : turn_(turn) {}

@@ -10,7 +10,7 @@
 namespace weir {
 namespace {
 
-constexpr const char* dump_version = "2.10";  // of PyTorch's format whose keys these are
+constexpr const char* dump_version = "2.10";  // of PyTorch's format, whose keys these are
 
 const char* state_of(CallState state) {
   switch (state) {
@@ -41,17 +41,17 @@ const char* pytorch_type(std::string_view element) {
   return "Float";
 }
 
-/// Runs of one process group are matched by their numbers, and a group has one name on all ranks: tags are used again by later
-/// plans, and what makes things uses one tag for everything.
+/// Returns the process group of a record. The analyser matches runs of one group by their numbers, and a group has one name on all
+/// ranks. The name is part of it because later plans reuse tags, and all setup runs have one tag.
 std::string group_of(const CallRecord& record) { return fmt::format("{}:{}", record.tag, record.name.data()); }
 
-/// PyTorch's analyser knows NCCL's collectives only. Of an all-to-all it expects no equal counts.
+/// Returns a name of NCCL's: PyTorch's analyser knows no others. It does not expect equal counts of an all-to-all.
 const char* pytorch_collective(const CallRecord& record) {
   if (record.call == 0) return "nccl:all_gather";
   return record.what[0] != 0 ? "nccl:all_reduce" : "nccl:all_to_all";
 }
 
-/// Steady times as nanoseconds since 1970.
+/// Converts times of the steady clock to nanoseconds since 1970.
 class WallClock {
  public:
   [[nodiscard]] std::int64_t now() const { return nanoseconds(wall_.time_since_epoch()); }
@@ -146,7 +146,7 @@ void FlightRecorder::begin(const RunInfo& run) noexcept {
 
 void FlightRecorder::end(const RunInfo& run) noexcept {
   CallRecord& record = records_[static_cast<std::size_t>((run.id - 1) % capacity)];
-  if (record.id != run.id) return;  // others have taken its place
+  if (record.id != run.id) return;  // a later run has its place
   bring_up_to_date(record, run);
   record.state = run.status == WEIR_OK ? CallState::completed : CallState::failed;
   record.status = run.status;

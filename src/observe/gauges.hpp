@@ -1,4 +1,4 @@
-// gauges.hpp: what an UpdateInfo says of an iteration.
+// gauges.hpp: computes figures of an UpdateInfo.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace weir {
 
-/// Bytes of a gradient over those of payload sent; 0: none was sent.
+/// Returns the bytes of a gradient over those of payload sent; 0 if none was sent.
 [[nodiscard]] constexpr double compression(std::int64_t bytes, std::int64_t payload_bytes) {
   return payload_bytes > 0 ? static_cast<double>(bytes) / static_cast<double>(payload_bytes) : 0;
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr std::chrono::seconds file_interval{5};
 constexpr int iterations_a_sample = 32;  // of the residual
 
-/// Escapes the value of a label. Bytes that are no UTF-8 are replaced.
+/// Escapes the value of a label. Replaces bytes that are not UTF-8.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : JsonValue::parse(JsonValue(text).text(-1)).view().string()) {
@@ -28,7 +28,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-/// One metric: its help, its type, and a line for each set of labels.
+/// Formats one metric: its help, its type, and a line for each set of labels.
 class Family {
  public:
   Family(std::string& text, std::string_view common, std::string_view name, std::string_view type, std::string_view help)
@@ -93,7 +93,7 @@ void Metrics::end(const RunInfo& run) noexcept {
       traffic_.bytes_received[level] += run.traffic->bytes_received[level];
     }
   }
-  // After an error there may be no later time.
+  // After an error there may be no later chance.
   if (run.status != WEIR_OK || std::chrono::steady_clock::now() - written_ > file_interval) write();
 }
 
@@ -102,7 +102,7 @@ void Metrics::wait(const RunInfo& /*run*/, Time begin, Time end) noexcept {
 }
 void Metrics::tested(const RunInfo& /*run*/, double seconds) noexcept { waited_ += seconds; }
 
-/// The residual's norm is sampled: now and then, and some of its entries.
+/// Counts an update. Samples the residual's norm: in some iterations, from some of its entries.
 void Metrics::update(const UpdateInfo& update) noexcept {
   count([&] {
     Call& known = call(update.name);

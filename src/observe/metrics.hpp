@@ -11,10 +11,11 @@
 
 namespace weir {
 
-/// Belongs to one thread at a time, as its communicator. What the communicator does for itself is not counted.
+/// Counts calls. Belongs to one thread at a time, as its communicator does. Does not count the communicator's own runs.
 class Metrics final : public Observer {
  public:
-  /// Writes the file for the first time. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason, such as that it is there.
+  /// Writes the file for the first time. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason, for example that it
+  /// exists.
   Metrics(const std::string& folder, const Identity& identity, LogLevel log);
   ~Metrics() override;
 
@@ -30,10 +31,10 @@ class Metrics final : public Observer {
   struct Call {
     std::int64_t runs = 0;
     double compression = 0;     ///< dense bytes over payload bytes sent in the last run; 0: not known
-    double residual_norm = -1;  ///< the last one sampled; negative: none
+    double residual_norm = -1;  ///< the last one sampled; negative if there was no sample
   };
 
-  /// Counts. What there is no memory for is not counted.
+  /// Runs body(). If it runs out of memory, the event is not counted.
   template <class Body>
   void count(Body body) noexcept;
   [[nodiscard]] Call& call(std::string_view name);
@@ -43,7 +44,7 @@ class Metrics final : public Observer {
   std::string path_, labels_;
   LogLevel log_;
   bool ended_ = false;
-  bool failed_ = false;  // once is enough to say so
+  bool failed_ = false;  // one warning is enough
   Time written_;
   std::map<std::string, Call, std::less<>> calls_;
   std::map<weir_status, std::int64_t> errors_;

@@ -26,7 +26,7 @@ std::int64_t nanoseconds(std::chrono::steady_clock::duration time) {
 
 std::string json_text(std::string_view text) { return JsonValue(text).text(-1); }
 
-/// Nanoseconds as microseconds, which is what the format has.
+/// Nanoseconds as microseconds, the unit of the format.
 struct Microseconds {
   std::int64_t whole, rest;
   explicit Microseconds(std::int64_t ns) : whole(ns / 1000), rest(ns % 1000) {}
@@ -47,7 +47,7 @@ struct fmt::formatter<weir::Microseconds> {
 namespace weir {
 namespace {
 
-/// Those that have not been destroyed. Never destroyed itself: it is there until the process ends.
+/// The tracers that have not been destroyed. Never destroyed itself, because it is needed when the process ends.
 struct Living {
   const pid_t process = ::getpid();
   std::mutex mutex;
@@ -59,7 +59,7 @@ Living& living() {
 }
 
 void finish_the_living() {
-  if (living().process != ::getpid()) return;  // a fork: it has no writers
+  if (living().process != ::getpid()) return;  // a child of fork() has no writers
   const std::scoped_lock lock(living().mutex);
   for (Tracer* const tracer : living().tracers) tracer->finish();
 }
@@ -142,7 +142,7 @@ int Tracer::row_of(const RunInfo& run) noexcept {
   if (at < named_.size() && named_[at]) return row;
   try {
     name_row(row, run.name);
-  } catch (const std::bad_alloc&) {  // it has another chance
+  } catch (const std::bad_alloc&) {  // the next event tries again
     left_out_.fetch_add(1, std::memory_order_relaxed);
     return setup_row;
   }
@@ -209,7 +209,7 @@ void Tracer::put(const Event& event) noexcept {
   if (waiting == capacity / 2) wake_.notify_one();
 }
 
-/// The writer's thread.
+/// Runs in the writer's thread.
 void Tracer::write_out() {
   for (bool ends = false; !ends;) {
     {
@@ -287,7 +287,7 @@ void Tracer::append(const Event& event) {
   }
 }
 
-/// Where the disk is full, the file ends with the last event that is whole, and tracing with it; the run goes on.
+/// Writes the buffer. If the disk is full, the file ends with the last whole event, and so does tracing; the run goes on.
 void Tracer::flush() {
   if (file_ < 0) {
     buffer_.clear();

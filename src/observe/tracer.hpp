@@ -1,9 +1,9 @@
 // tracer.hpp: what a rank did and when, in a file that Perfetto and chrome://tracing open (the Trace Event Format's JSON array,
 // whose last bracket may be missing).
 //
-// A row for each plan and table call, on it the runs and their stages; a row for the caller's waiting; a track for the messages to
-// and from each peer; counters of bytes by level. Events go into a ring, which a thread of its own writes out: tracing allocates
-// nothing while plans run. Where that thread cannot follow, events are left out and counted.
+// The file has a row for each plan and table call, with its runs and their stages; a row for the caller's waiting; a track for the
+// messages to and from each peer; counters of bytes by level. Events go into a ring, which the tracer's thread writes to the file:
+// tracing allocates nothing while plans run. If that thread falls behind, events are left out and counted.
 #pragma once
 
 #include <sys/types.h>
@@ -24,27 +24,27 @@
 
 namespace weir {
 
-/// When all ranks were between two points of a collective: `entered` before any left it.
+/// Two times between which all ranks were in one collective: `entered` is before any rank left it.
 struct ClockRound {
   std::int64_t entered = 0, left = 0;  ///< nanoseconds of this rank's steady clock
 };
 
-/// Belongs to one thread at a time, as its communicator.
+/// Writes a trace. Belongs to one thread at a time, as its communicator does.
 class Tracer final : public Observer {
  public:
   static constexpr int caller_row = 0, setup_row = 1;
 
   /// Makes `folder` and the file in it. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.
   Tracer(const std::string& folder, const Identity& identity);
-  /// Writes what is left.
+  /// Calls finish().
   ~Tracer() override;
-  /// Writes what there is, and the file's end; later events are dropped. The end of the process does it for tracers that are kept
-  /// until then, after runs that broke off.
+  /// Writes what there is, and the file's end; later events are dropped. At the end of the process this is called for tracers that
+  /// are kept until then, after runs that broke off.
   void finish() noexcept;
 
-  /// By these, traces of several ranks are put on one clock.
+  /// Sets the rounds by which traces of several ranks are put on one clock.
   void set_clock_rounds(const std::vector<ClockRound>& rounds);
-  /// A run, or the like, that has been.
+  /// Records a run, or something like one, that has ended.
   void run(const RunInfo& run, Time end) noexcept;
 
   void begin(const RunInfo& run) noexcept override;
@@ -68,7 +68,7 @@ class Tracer final : public Observer {
     std::string_view stage{};
   };
 
-  /// The row of a run's plan or table call, which gets its name when it is first heard of.
+  /// Returns the row of a run's plan or table call. Names the row the first time.
   [[nodiscard]] int row_of(const RunInfo& run) noexcept;
   void name_row(int row, std::string_view name);
   void put(const Event& event) noexcept;
@@ -78,7 +78,7 @@ class Tracer final : public Observer {
   void flush();
 
   std::string path_;
-  int pid_;  // of the rank's process in the file, from 1 on: viewers take 0 for none
+  int pid_;  // of the rank's process in the file, from 1 on: viewers take 0 for no process
   Time start_;
   int file_ = -1;
   off_t written_ = 0;
@@ -95,7 +95,7 @@ class Tracer final : public Observer {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ends_ = false;
-  std::vector<std::string> rows_, lines_;  // rows, and lines to be written before further events
+  std::vector<std::string> rows_, lines_;  // names of rows; lines to be written before further events
   std::string buffer_;
   std::thread writer_;
 };

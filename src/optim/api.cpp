@@ -1,4 +1,4 @@
-// The classes of weir/optim.hpp over their states.
+// Implements the classes of weir/optim.hpp on their states.
 #include "base/state_bytes.hpp"
 #include "communicator/owner.hpp"
 #include "optim/layer_optimizer.hpp"

@@ -1,4 +1,4 @@
-// Layers in CUDA memory: all work on one stream, a launch for what this rank does of a layer.
+// Layers in CUDA memory: all work on one stream, one launch for this rank's blocks of a layer that follow each other.
 #include <type_traits>
 
 #include "base/error.hpp"
@@ -13,11 +13,11 @@ namespace {
 
 namespace gpu = weir::cuda;
 
-/// Blocks of one layer that follow each other.
+/// Consecutive blocks of one layer.
 struct Piece {
   std::size_t layer, first_block;
   std::int64_t begin, count;  // elements of the layer
-  std::int64_t kept, at;      // as the first block's
+  std::int64_t kept, at;      // those of the first block
 };
 
 template <class Wanted>
@@ -78,7 +78,7 @@ class DeviceLayers final : public LayerSpace {
   }
 
   void begin_update() override {
-    if (work_.gathers) gpu::synchronize(stream_.get());  // what message_ has brought in an earlier step is where it belongs
+    if (work_.gathers) gpu::synchronize(stream_.get());  // waits until the last step's copies from message_ are done
   }
 
   void step(std::size_t) override {
@@ -134,12 +134,12 @@ class DeviceLayers final : public LayerSpace {
     if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return InputError::host_memory;
     return place.device == device_ ? InputError::none : InputError::other_device;
   }
-  /// The caller's.
+  /// Return the caller's arrays.
   [[nodiscard]] G* given_of(const Piece& piece) const { return static_cast<G*>(step_->weights[piece.layer]) + piece.begin; }
   [[nodiscard]] const G* gradient_of(const Piece& piece) const {
     return static_cast<const G*>(step_->gradients[piece.layer]) + piece.begin;
   }
-  /// Those of a piece that is `kept`, for kernels that step them.
+  /// Returns the weights of a piece that is `kept`, for kernels that step them.
   [[nodiscard]] auto weights_of(const Piece& piece) const {
     if constexpr (is_narrow)
       return kernels::cuda::NarrowWeights<G>{given_of(piece), wide_.data() + piece.kept};
@@ -148,7 +148,7 @@ class DeviceLayers final : public LayerSpace {
   }
   [[nodiscard]] std::byte* in_message(std::int64_t at) { return message_.data() + at * bytes; }
 
-  /// Work of this step comes after what was on the caller's stream.
+  /// Makes the work of this step wait for what was on the caller's stream.
   void hold() {
     if (!held_) caller_.hold(stream_.get());
     held_ = true;
@@ -192,9 +192,9 @@ class DeviceLayers final : public LayerSpace {
   detail::CallerStream caller_;
   const std::vector<Piece> summed_, kept_;
   gpu::DeviceArray<float> first_, second_;  // momentum, or moments
-  gpu::DeviceArray<float> wide_;            // beside 16-bit weights: those that steps are added to
-  gpu::PinnedArray<double> norms_;          // lars: by block, of weights, then of gradients
-  gpu::PinnedArray<SquaredNorms> sums_;     // lamb: by block
+  gpu::DeviceArray<float> wide_;            // float32 weights that are stepped, if weights have 16 bits
+  gpu::PinnedArray<double> norms_;          // LARS: norms by block, of weights, then of gradients
+  gpu::PinnedArray<SquaredNorms> sums_;     // LAMB: by block
   gpu::PinnedArray<std::byte> message_;
   const LayerStep* step_ = nullptr;
   bool held_ = false, summed_here_ = false, stepped_ = false;  // in this step

@@ -1,4 +1,4 @@
-// What a build without CUDA has in place of device_layers.cpp.
+// Replaces device_layers.cpp in a build without CUDA.
 #include "base/error.hpp"
 #include "cuda/runtime.hpp"
 #include "optim/layer_space.hpp"

@@ -9,7 +9,7 @@
 namespace weir::optim {
 namespace {
 
-/// With no owner above `most`, as few owners as it takes: each has as many parts as fit.
+/// Divides parts among as few owners as possible, none with more work than `most` unless a single part has more.
 Begins filled(std::span<const OperatorPart> parts, double most) {
   Begins begins = {0};
   double sum = 0;
@@ -38,7 +38,7 @@ Begins balanced(std::span<const OperatorPart> parts, int owners) {
     total += part.seconds;
     least = std::max(least, part.seconds);
   }
-  // The smallest limit that suffices lies between these; so many halvings leave no double between them.
+  // The smallest sufficient limit lies between these. After this many halvings there is no double between them.
   double enough = total, short_of = std::max(least, total / owners);
   const auto suffices = [&](double most) { return filled(parts, most).size() - 1 <= most_owners; };
   if (suffices(short_of)) enough = short_of;
@@ -66,7 +66,7 @@ OperatorCost cost_of(const Machine& machine, const Problem& ranks, std::span<con
                      OperatorDivision division) {
   const model::Setting setting(machine, ranks);
   constexpr double word = 8;
-  // How it went, on all ranks.
+  // The cost of agreeing on how it went.
   const double agreement = setting.network.allreduce_control(setting.all, word).seconds;
   if (division == OperatorDivision::replicated) return {longest(parts, balanced(parts, 1)), agreement};
   const bool all = division == OperatorDivision::all;

@@ -10,22 +10,22 @@
 
 namespace weir::optim {
 
-/// Where the parts of each owner begin: owner i works on parts [begins[i], begins[i + 1]).
+/// The first part of each owner: owner i works on parts [begins[i], begins[i + 1]).
 using Begins = std::vector<std::size_t>;
 
-/// The parts in a row, cut so that the owner with the most work has the least. Owners may have none.
+/// Divides consecutive parts among owners so that the most work of any owner is as small as possible. Owners may have no parts.
 [[nodiscard]] Begins balanced(std::span<const OperatorPart> parts, int owners);
-/// Seconds of the owner with the most work.
+/// Returns the seconds of the owner with the most work.
 [[nodiscard]] double longest(std::span<const OperatorPart> parts, const Begins& begins);
 
-/// What one run takes, by a division.
+/// The time of one run with a division.
 struct OperatorCost {
   double work = 0, gather = 0;  ///< s
 
   [[nodiscard]] double seconds() const { return work + gather; }
 };
 
-/// `division` is not automatic. `variable`: sizes of results are gathered first.
+/// Returns the cost of a division, which must not be automatic. `variable`: sizes of results are gathered first.
 [[nodiscard]] OperatorCost cost_of(const Machine& machine, const Problem& ranks, std::span<const OperatorPart> parts, bool variable,
                                    OperatorDivision division);
 

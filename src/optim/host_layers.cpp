@@ -97,14 +97,14 @@ class HostLayers final : public LayerSpace {
   }
   [[nodiscard]] std::byte* in_message(const Block& block) { return message_.data() + block.at * work_.element_bytes(); }
 
-  /// At most a block, until the next call.
+  /// Returns `x` as float32, valid until the next call. `count` is a block at most.
   const float* widened(const void* x, std::int64_t count) {
     if (!is_narrow()) return static_cast<const float*>(x);
     widen(work_.config.type, x, count, scratch_.data());
     return scratch_.data();
   }
 
-  /// Those that the step of a block is added to. This rank keeps its moments.
+  /// Returns the float32 weights of a block that are stepped. This rank must keep its moments.
   float* wide_weights(std::size_t number) {
     const Block& block = work_.blocks[number];
     if (!is_narrow()) return reinterpret_cast<float*>(weights_of(block));
@@ -115,8 +115,8 @@ class HostLayers final : public LayerSpace {
 
   const LayerWork& work_;
   Buffer<float> first_, second_;  // momentum, or moments
-  Buffer<float> wide_;            // beside 16-bit weights: those that steps are added to
-  Buffer<float> scratch_;         // beside 16-bit arrays: a block of one, widened
+  Buffer<float> wide_;            // float32 weights that are stepped, if weights have 16 bits
+  Buffer<float> scratch_;         // one block of a 16-bit array as float32
   Buffer<std::byte> message_;
   const LayerStep* step_ = nullptr;
   HostPointers pointers_;

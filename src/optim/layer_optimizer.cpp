@@ -122,7 +122,7 @@ ConfigCard optimizer_card(const OptimizerConfig& config, std::span<const Optimiz
   return card;
 }
 
-/// Bytes of an element that cross the memory bus.
+/// Bytes per element that cross the memory bus.
 struct BusBytes {
   double norms, update;
 };
@@ -132,7 +132,7 @@ struct BusBytes {
   return narrow ? BusBytes{4, 22} : BusBytes{8, 20};
 }
 
-/// However a step ends, the caller's stream goes on behind it.
+/// Calls LayerSpace::end() when a step ends in any way: the caller's stream then waits for the step's work.
 struct StepEnd {
   LayerSpace* space;
 
@@ -158,7 +158,7 @@ void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const O
     sums_.resize(work_.blocks.size());
     rates.assign(layers.size(), 1);
   });
-  if (config.memory == MemorySpace::cuda) {  // machine files do not know how fast GPUs are, which seldom leave much to divide
+  if (config.memory == MemorySpace::cuda) {  // machine files lack the rates of GPUs, which are rarely worth dividing
     if (config.norms == OperatorDivision::automatic) config.norms = OperatorDivision::replicated;
     if (config.update == OperatorDivision::automatic) config.update = OperatorDivision::replicated;
   }
@@ -172,14 +172,14 @@ void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const O
     return make_operator(comm, c, blocks, use_seconds);
   };
   const BusBytes bus = bus_bytes(config);
-  // With LAMB, norms are divided as the update is, by parts with the work of both.
+  // With LAMB, norms are divided as the update is, with the work of both per part.
   const double update_bytes = lamb() ? bus.norms + bus.update : bus.update;
-  // Weights are copied into the message, or out of it.
+  // Weights are copied into the message, or from it.
   const double copies = 2.0 * static_cast<double>(work_.elements() * element_bytes(config.type)) / bus_rate();
   if (config.update != OperatorDivision::replicated) updates_ = make("update", update_bytes, 0, config.update, copies);
   if (updates_) config.update = updates_->config.division;
   if (config.update == OperatorDivision::replicated) updates_.reset();
-  // With LAMB, the rank that steps a block has its moments, and these make its norms.
+  // With LAMB, the rank that steps a block keeps its moments, from which its norms are made.
   norms_ = lamb() ? make("norms", update_bytes, sizeof(SquaredNorms), config.update, 0)
                   : make("norms", bus.norms, sizeof(SquaredNorms), config.norms, 0);
   config.norms = norms_->config.division;
@@ -193,13 +193,13 @@ void OptimizerImpl::open(const OptimizerConfig& configuration, std::span<const O
   });
 }
 
-/// Bytes/s that cross the memory bus.
+/// Returns the bytes/s that cross the memory bus.
 double OptimizerImpl::bus_rate() const {
   constexpr double bytes_of_an_add = 3;  // y += x: x and y are read, y is written
   return bytes_of_an_add * comm->agreed_machine().machine.rates.add;
 }
 
-/// Blocks, with this much memory traffic for each element. `result_bytes` 0: the elements themselves.
+/// Returns the blocks as parts with `bytes` of memory traffic per element. `result_bytes` 0: the results are the elements.
 std::vector<OperatorPart> OptimizerImpl::parts(double bytes, std::int64_t result_bytes) const {
   const double rate = bus_rate();
   std::vector<OperatorPart> parts;
@@ -209,7 +209,7 @@ std::vector<OperatorPart> OptimizerImpl::parts(double bytes, std::int64_t result
   return parts;
 }
 
-/// By what the operators have made of it.
+/// Records which blocks this rank sums and steps, as the operators have divided them.
 void OptimizerImpl::share_work() {
   work_.config = config;
   work_.gathers = updates_ != nullptr;
@@ -232,7 +232,7 @@ bool OptimizerImpl::retire() noexcept {
   return norms && updates;
 }
 
-/// Keeps what a step is made of; what is wrong with it.
+/// Stores the arguments of a step; returns what is wrong with them.
 template <class T>
 Outcome OptimizerImpl::take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream) {
   return outcome_of([&] {
@@ -341,7 +341,7 @@ void OptimizerImpl::count() {
 
 bool OptimizerImpl::visits(std::size_t number, bool once) const {
   if (work_.kept[number] < 0 || !once) return work_.kept[number] >= 0;
-  // Every rank, every node, or nobody else keeps the block, too: each of these takes its share of all blocks.
+  // All ranks, one rank per node, or no other rank keep the block, too: each of them visits its share of all blocks.
   const Topology& topology = comm->topology;
   std::size_t keepers = 1, mine = 0;
   if (config.update == OperatorDivision::replicated)

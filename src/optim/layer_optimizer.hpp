@@ -1,4 +1,4 @@
-// layer_optimizer.hpp: LARS and LAMB over blocks of layers: what a LayerOptimizer stands for.
+// layer_optimizer.hpp: LARS and LAMB over blocks of layers: the implementation of LayerOptimizer.
 #pragma once
 
 #include <memory>
@@ -16,21 +16,21 @@ namespace weir::optim {
 
 [[nodiscard]] std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers);
 
-/// Layers as a text with a line for each, and back.
+/// Converts layers to a text with a line for each, and back.
 [[nodiscard]] std::string text_of(std::span<const OptimizedLayer> layers);
 [[nodiscard]] std::vector<OptimizedLayer> layers_of(std::string_view text);
 
 /// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, naming the layer.
 void check_layers(std::span<const OptimizedLayer> layers);
 
-/// A layer's norms: weights' and gradients' with lars, weights' and directions' with lamb.
+/// A layer's norms: of weights and gradients with LARS, of weights and directions with LAMB.
 struct Norms {
   double weights = 0, other = 0;
 };
-/// By which factor the layer's step differs from the learning rate.
+/// Returns the factor by which the layer's step differs from the learning rate.
 [[nodiscard]] double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms);
 
-/// What a step takes, by the cost functions; as OptimizerStatistics, of the rank with the most work.
+/// The predicted time of a step on the rank with the most work, as in OptimizerStatistics.
 struct StepCost {
   double norms = 0, update = 0, gather = 0;  ///< s
 
@@ -48,17 +48,17 @@ class OptimizerImpl {
   OptimizerImpl(const OptimizerImpl&) = delete;
   OptimizerImpl& operator=(const OptimizerImpl&) = delete;
 
-  /// Collective, first and once.
+  /// Opens the optimizer. Collective; call it once, before anything else.
   void open(const OptimizerConfig& configuration, std::span<const OptimizedLayer> described);
   /// Steps the layers. `T` is float for `type` float32, or void for any type.
   template <class T>
   void step(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
-  /// Takes part in a step that ends with this.
+  /// Takes part in a step that ends with this error.
   void refuse(std::string_view why);
-  /// With `once`, of what several ranks keep alike, each block on one of them.
+  /// Visits the state. With `once`, visits a block that several ranks keep on only one of them.
   void visit_state(StateVisitor& visitor, bool once = false);
   void reset();
-  /// False where a gathering broke off: memory must be kept until the process ends, for the network may still write to it.
+  /// Returns false if a gathering broke off: memory must be kept until the process ends, because the network may still write to it.
   [[nodiscard]] bool retire() noexcept;
   [[nodiscard]] optim::StepCost predicted() const;
   [[nodiscard]] std::string explanation() const;
@@ -71,7 +71,7 @@ class OptimizerImpl {
   std::vector<double> rates;  ///< by layer
 
  private:
-  /// What lives on, besides moments.
+  /// The state that is kept between steps, besides moments.
   struct State {
     std::int64_t steps = 0;
 
@@ -79,7 +79,7 @@ class OptimizerImpl {
       visitor.value("steps", steps);
       visitor.check(steps >= 0 && steps <= most_steps, "steps", "from 0 to 2^53");
     }
-    static constexpr std::int64_t most_steps = std::int64_t{1} << 53;  // Adam's corrections take them as double
+    static constexpr std::int64_t most_steps = std::int64_t{1} << 53;  // Adam's corrections convert them to double
   };
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
   [[nodiscard]] double bus_rate() const;
@@ -94,15 +94,15 @@ class OptimizerImpl {
   void count();
   [[nodiscard]] bool visits(std::size_t number, bool once) const;
 
-  std::shared_ptr<OperatorImpl> norms_, updates_;  // updates_: null where every rank steps all
+  std::shared_ptr<OperatorImpl> norms_, updates_;  // updates_: null if every rank steps all blocks
   std::vector<SquaredNorms> sums_;                 // by block
   optim::LayerWork work_;
   std::unique_ptr<optim::LayerSpace> space_;
-  optim::LayerStep step_;  // the one that is being made
+  optim::LayerStep step_;  // the current step
   State state_;
 };
 
-/// Collective.
+/// Makes an optimizer. Collective.
 [[nodiscard]] std::shared_ptr<OptimizerImpl> make_optimizer(const std::shared_ptr<CommunicatorState>& comm,
                                                             const OptimizerConfig& config, std::span<const OptimizedLayer> layers);
 

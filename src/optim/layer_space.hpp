@@ -1,4 +1,4 @@
-// layer_space.hpp: where the weights of layers lie, and what is done to blocks of them there: in host memory, or in that of a GPU.
+// layer_space.hpp: the memory in which the weights of layers lie, host memory or a GPU's, and the work on blocks of them there.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace weir::optim {
 
-/// Elements of a block: sums over one are the leaves of a layer's norms.
+/// The number of elements of a block. Sums over blocks are the leaves of a layer's norms.
 inline constexpr std::int64_t block_elements = 65536;
 
 /// A piece of a layer.
@@ -27,14 +27,14 @@ struct Block {
 /// Returns the bytes of an element of an optimizer's arrays.
 [[nodiscard]] constexpr std::int64_t element_bytes(DataType type) { return type == DataType::float32 ? 4 : 2; }
 
-/// What a step is made of: arrays of the optimizer's type, by layer.
+/// The arguments of a step: arrays of the optimizer's type, by layer.
 struct LayerStep {
   std::vector<void*> weights;
   std::vector<const void*> gradients;
   void* stream = nullptr;
   double learning_rate = 0;
   AdamFactors<float> factors{};
-  std::vector<float> rates;  ///< what the layer's step is multiplied by, once norms are known
+  std::vector<float> rates;  ///< the factor of each layer's step, set once norms are known
 
   [[nodiscard]] AdamFactors<float> factors_of(const OptimizedLayer& layer) const {
     AdamFactors<float> all = factors;
@@ -43,15 +43,16 @@ struct LayerStep {
   }
 };
 
-/// What a space is made for. It outlives the space, and does not change.
+/// What a space is made for. It must outlive the space, and does not change.
 struct LayerWork {
   OptimizerConfig config;  ///< in force
   std::vector<OptimizedLayer> layers;
-  std::vector<Block> blocks;       ///< in the order of layers
-  std::vector<char> summed;        ///< by block: this rank makes its sums
-  std::vector<std::int64_t> kept;  ///< by block: how many elements' moments come before its own; -1: another rank keeps them
+  std::vector<Block> blocks;  ///< in the order of layers
+  std::vector<char> summed;   ///< by block: whether this rank makes its sums
+  /// By block: the number of elements before it among those whose moments this rank keeps; -1: another rank keeps them.
+  std::vector<std::int64_t> kept;
   std::int64_t kept_elements = 0;
-  bool gathers = false;  ///< weights come from other ranks, too
+  bool gathers = false;  ///< some weights come from other ranks
 
   [[nodiscard]] bool lamb() const { return config.rule == OptimizerRule::lamb; }
   [[nodiscard]] std::int64_t element_bytes() const { return optim::element_bytes(config.type); }
@@ -62,36 +63,36 @@ struct LayerWork {
   }
 };
 
-/// Moments of the blocks that this rank keeps, and work on blocks. Of a step: enter(), sums(), begin_update(), then step(), or
-/// step_to() and take(); in the end, end(). A GPU does all of a rank's blocks when it is asked for the first.
+/// Moments of the blocks that this rank keeps, and work on blocks. A step calls enter(), sums(), begin_update(), then step(), or
+/// step_to() and take(); finally end(). A GPU does all of a rank's blocks when it is asked for the first.
 class LayerSpace {
  public:
   virtual ~LayerSpace() = default;
-  /// What is wrong with the arrays and the stream; where nothing is, `step` outlives end().
+  /// Returns what is wrong with the arrays and the stream. If nothing is, `step` must live until end().
   [[nodiscard]] virtual InputError enter(const LayerStep& step) = 0;
-  /// Returns the sums of squares of a block that is `summed`. With LAMB, its moments take up the gradient.
+  /// Returns the sums of squares of a block that is `summed`. With LAMB, adds the gradient to its moments.
   [[nodiscard]] virtual SquaredNorms sums(std::size_t block) = 0;
-  /// LayerStep::rates are there, and nobody needs what message() holds.
+  /// Begins the update. LayerStep::rates must be set, and the contents of message() are no longer needed.
   virtual void begin_update() = 0;
   /// Steps the weights of a block that is `kept`.
   virtual void step(std::size_t block) = 0;
-  /// The same; they are then in message(), too.
+  /// Does what step() does, and puts the new weights into message().
   virtual void step_to(std::size_t block) = 0;
-  /// Weights of a block become those in message().
+  /// Sets the weights of a block to those in message().
   virtual void take(std::size_t block) = 0;
-  /// However the step has ended.
+  /// Ends the step, in whichever way it has gone.
   virtual void end() noexcept = 0;
 
-  /// Host memory of LayerWork::message_bytes(), in which weights of all blocks come one after the other.
+  /// Returns host memory of LayerWork::message_bytes(), for the weights of all blocks one after the other.
   [[nodiscard]] virtual std::byte* message() = 0;
-  /// Moments, from element `begin` of those that are kept on.
+  /// Visits `count` moments from element `begin` of the kept ones on.
   virtual void visit(StateVisitor& visitor, std::int64_t begin, std::int64_t count) = 0;
   virtual void reset() = 0;
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
 [[nodiscard]] std::unique_ptr<LayerSpace> make_host_layers(const LayerWork& work);
-/// In the memory of the calling thread's current GPU. Throws Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
+/// Makes a space in the memory of the calling thread's current GPU. Throws Error(WEIR_ERR_UNSUPPORTED) without CUDA.
 [[nodiscard]] std::unique_ptr<LayerSpace> make_device_layers(const LayerWork& work);
 
 }  // namespace weir::optim

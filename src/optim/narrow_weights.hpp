@@ -1,4 +1,4 @@
-// narrow_weights.hpp: weights of 16 bits, and float32 ones beside them that small steps are not lost on.
+// narrow_weights.hpp: weights of 16 bits, and float32 copies of them that keep small steps.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace weir::optim {
 
-/// `type`: float16 or bfloat16. Exact.
+/// Converts to float32, exactly. `type`: float16 or bfloat16.
 void widen(DataType type, const void* x, std::int64_t count, float* wide);
-/// Rounded as values on the wire are (codec/wire.hpp): to nearest, ties to even; finite values beyond the largest one become that.
+/// Rounds as values on the wire are rounded (codec/wire.hpp): to nearest, ties to even; finite values too large become the largest.
 void narrow(DataType type, const float* wide, std::int64_t count, void* x);
-/// wide[i] = weights[i] where that is not what narrow() makes of wide[i]: the caller has set it.
+/// Sets wide[i] = weights[i] if weights[i] is not narrow() of wide[i]: the caller has then changed it.
 void take_over(DataType type, const void* weights, std::int64_t count, float* wide);
 
 }  // namespace weir::optim

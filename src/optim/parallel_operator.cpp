@@ -54,9 +54,9 @@ ConfigCard card_of(const OperatorConfig& config, std::span<const OperatorPart> p
   return card;
 }
 
-/// Whichever is predicted to end first; of equals, the one that sends less.
+/// Returns the division that is predicted to end first; among equals, the one that sends less.
 OperatorChoice planned(CommunicatorState& comm, const OperatorConfig& config, std::span<const OperatorPart> parts,
-                     double use_seconds) {
+                       double use_seconds) {
   constexpr std::array divisions = {OperatorDivision::replicated, OperatorDivision::node, OperatorDivision::all};
   constexpr std::array words = {"by every rank", "among the ranks of each node", "among all ranks"};
   const Problem ranks = make_problem(comm.topology, 1, 1);
@@ -177,8 +177,8 @@ task<void> OperatorImpl::exchange() {
     co_await gather_staged(group);
 }
 
-/// In Bruck's form, through memory in which owners come in the order of their distance from this one. A block: where it says how
-/// work went, a word, 0 if well; then the owner's results.
+/// Gathers by Bruck's algorithm, through memory in which owners are ordered by their distance from this one. A block has a word
+/// that says how work went (0: well), if blocks say so, and the owner's results.
 task<void> OperatorImpl::gather_staged(Channel group) {
   const StageScope stage = group.stage(Stage::allgatherv);
   const std::size_t owners = owners_.size();
@@ -204,7 +204,7 @@ task<void> OperatorImpl::gather_staged(Channel group) {
     std::copy_n(staging_.data() + rotated_[i] + head, rotated_[i + 1] - rotated_[i] - head, begin((me_ + i) % owners));
 }
 
-/// By the words in staging_; -1 for none.
+/// Returns the lowest failed rank by the words in staging_; -1 if no rank has failed.
 int OperatorImpl::lowest_failed() const {
   for (std::size_t owner = 0; owner < owners_.size(); ++owner) {
     std::uint64_t failed = 0;
@@ -214,7 +214,7 @@ int OperatorImpl::lowest_failed() const {
   return -1;
 }
 
-/// A block: sizes of the owner's results, then these without gaps.
+/// Gathers blocks of variable size. A block has the sizes of the owner's results, then the results without gaps.
 task<void> OperatorImpl::gather_variable(Channel group) {
   const StageScope stage = group.stage(Stage::allgatherv);
   const std::size_t owners = owners_.size();

@@ -14,7 +14,7 @@
 namespace weir::optim {
 
 Powers::Powers(double base) {
-  double value = 1;  // of a digit 1 in the place
+  double value = 1;  // value of digit 1 in this place
   for (auto& place : of_digit_) {
     for (std::uint32_t digit = 0; digit < digits; ++digit) place[digit] = std::pow(base, value * digit);
     value *= digits;
@@ -101,9 +101,9 @@ void SparseAdamState::step(const SparseView<float>& part, std::span<float> weigh
   begun_ = false;
 }
 
-/// As LAMB steps, for entries that lie anywhere: what belongs to them is brought together, a chunk at a time.
+/// Steps entries as LAMB does. Gathers the entries' weights and moments into arrays, a chunk at a time, because they lie anywhere.
 void SparseAdamState::step_entries(const SparseView<float>& part, float* weights, float rate) {
-  constexpr std::int64_t ahead = 32;  // entries: enough to cover a miss
+  constexpr std::int64_t ahead = 32;  // entries: enough to hide a cache miss
   const std::uint32_t* const indices = part.indices.data();
   const std::int64_t count = std::ssize(part.indices);
   const std::uint32_t now = this_step();
@@ -114,7 +114,8 @@ void SparseAdamState::step_entries(const SparseView<float>& part, float* weights
     const std::int64_t size = std::min(chunk, count - begin);
     for (std::int64_t i = 0; i < size; ++i) {
       if (begin + i + ahead < count) {
-        const std::uint32_t later = indices[begin + i + ahead];  // to the second-level cache, which has more misses in flight
+        // Prefetch to the second-level cache, which allows more misses in flight.
+        const std::uint32_t later = indices[begin + i + ahead];
         __builtin_prefetch(weights + later, 0, 2);
         __builtin_prefetch(first_.data() + later, 0, 2);
         __builtin_prefetch(second_.data() + later, 0, 2);

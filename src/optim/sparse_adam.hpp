@@ -1,4 +1,4 @@
-// sparse_adam.hpp: moments that are brought up to date when they are needed: what a SparseAdam stands for.
+// sparse_adam.hpp: moments that are updated only when they are needed: the implementation of SparseAdam.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace weir::optim {
 
-/// Powers of a number from 0 to 1, with any exponent, from tables by the exponent's digits to base 256.
+/// Computes powers of a number from 0 to 1, with any exponent, from tables by the exponent's digits to base 256.
 class Powers {
  public:
   explicit Powers(double base);
@@ -30,12 +30,12 @@ class Powers {
 
 namespace weir::detail {
 
-/// See SparseAdam.
+/// The implementation of SparseAdam.
 class SparseAdamState {
  public:
   explicit SparseAdamState(const SparseAdamConfig& configuration);
 
-  /// With `last`, the step ends.
+  /// Steps a part of the weights. If `last`, ends the step.
   void step(const SparseView<float>& part, std::span<float> weights, double learning_rate, bool last);
   void visit_state(StateVisitor& visitor) { visit_state(visitor, 0, config.count); }
   /// Visits, of the moments, only those of weights [begin, end).
@@ -47,7 +47,7 @@ class SparseAdamState {
   const SparseAdamConfig config;
 
  private:
-  /// What lives on, besides moments.
+  /// The state that is kept between steps, besides moments.
   struct State {
     std::int64_t steps = 0;
 
@@ -57,7 +57,7 @@ class SparseAdamState {
     }
   };
   static constexpr std::int64_t most_steps = 4294967295;  // steps are kept in 32 bits for each weight
-  static constexpr std::int64_t chunk = 1024;             // entries that the innermost cache holds, with all that belongs to them
+  static constexpr std::int64_t chunk = 1024;             // entries that fit into the innermost cache, with weights and moments
 
   [[nodiscard]] std::uint32_t this_step() const { return static_cast<std::uint32_t>(state_.steps + 1); }
   void check(const SparseView<float>& part, std::span<const float> weights, double learning_rate) const;
@@ -65,13 +65,13 @@ class SparseAdamState {
   void collect(const SparseView<float>& part);
   void step_all(float* weights, float rate);
 
-  Buffer<float> first_, second_;   // moments, as of the step in which their entry was touched last; with `exact`, of the last step
-  Buffer<std::uint32_t> touched_;  // by entry: that step, counted from 1; 0: none so far
-  Buffer<float> gradient_;         // exact: this step's so far, zero between steps
+  Buffer<float> first_, second_;   // moments, as of the step in which their entry was last touched; with `exact`, of the last step
+  Buffer<std::uint32_t> touched_;  // by entry: that step, counted from 1; 0: never
+  Buffer<float> gradient_;         // exact: the sum of this step's gradients so far, zero between steps
   Buffer<float> chunk_;            // weights and moments of a chunk of entries
   optim::Powers powers1_, powers2_;
   AdamFactors<float> factors_{};  // of this step
-  bool begun_ = false;            // a part of this step has been
+  bool begun_ = false;            // this step has had a part
   State state_;
 };
 

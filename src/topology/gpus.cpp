@@ -30,7 +30,7 @@ std::int32_t numa_of_pci_device(const char* bus_id) {
   hwloc_topology_t made = nullptr;
   if (hwloc_topology_init(&made) != 0) return -1;
   const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> topology(made, &hwloc_topology_destroy);
-  // The kernel's own list of PCI devices will do: the library that hwloc asks otherwise leaks. And not the operating system's
+  // Disable hwloc's library for PCI devices, which leaks: the kernel's own list is enough. Leave out the operating system's
   // devices: looking for those wakes up every driver that hwloc knows.
   hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "pci");
   hwloc_topology_set_type_filter(made, HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_ALL);

@@ -28,7 +28,7 @@ std::string boot_id() {
   return id;
 }
 
-/// Only the kinds of objects that Location speaks of: seeing all of a large machine, its devices above all, takes seconds.
+/// Loads only the kinds of objects that Location has: loading all of a large machine, above all its devices, takes seconds.
 Hwloc load_hwloc() {
   hwloc_topology_t made = nullptr;
   if (hwloc_topology_init(&made) != 0) return {nullptr, &hwloc_topology_destroy};
@@ -42,7 +42,7 @@ Hwloc load_hwloc() {
   return topology;
 }
 
-/// Returns the index of the smallest object of `type` that holds all of `cpus`, or -1 without such an object. NUMA nodes may
+/// Returns the index of the smallest object of `type` that holds all of `cpus`, or -1 if there is no such object. NUMA nodes may
 /// overlap: one for the memory of a socket, another for its high-bandwidth memory, a third for memory behind the whole machine.
 std::int32_t index_around(hwloc_topology_t topology, hwloc_obj_type_t type, hwloc_const_bitmap_t cpus) {
   hwloc_obj_t smallest = nullptr;
@@ -53,7 +53,7 @@ std::int32_t index_around(hwloc_topology_t topology, hwloc_obj_type_t type, hwlo
   return smallest ? static_cast<std::int32_t>(smallest->logical_index) : -1;
 }
 
-/// Those of which `cpus` has a part. None where a number is too large to be told: a set that is not whole would be wrong.
+/// Returns the cores that overlap `cpus`. Empty if a number is too large for a CoreSet: an incomplete set would be wrong.
 CoreSet cores_in(hwloc_topology_t topology, hwloc_const_bitmap_t cpus) {
   CoreSet cores;
   for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != nullptr;) {
@@ -87,7 +87,7 @@ bool bind_this_thread(int core) {
   if (!topology || !cpus) return false;
   const hwloc_obj_t object = hwloc_get_obj_by_type(topology.get(), HWLOC_OBJ_CORE, static_cast<unsigned>(core));
   if (object == nullptr || hwloc_get_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_THREAD) != 0) return false;
-  hwloc_bitmap_and(cpus.get(), cpus.get(), object->cpuset);  // of the core, what the process may use
+  hwloc_bitmap_and(cpus.get(), cpus.get(), object->cpuset);  // keep the core's processors that the process may use
   return !hwloc_bitmap_iszero(cpus.get()) && hwloc_set_cpubind(topology.get(), cpus.get(), HWLOC_CPUBIND_THREAD) == 0;
 }
 

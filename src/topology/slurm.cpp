@@ -20,8 +20,8 @@ std::string_view environment(const char* name) {
 
 std::string_view without_domain(std::string_view name) { return name.substr(0, name.find('.')); }
 
-/// Returns the switches in the environment's address; empty where it is not the address of `host`. The pattern,
-/// "switch.switch.node", says how many names precede the node's, which may hold dots itself.
+/// Returns the switches in the environment's address; empty if it is not the address of `host`. The pattern,
+/// "switch.switch.node", says how many names precede the node's, which may contain dots itself.
 std::string_view address_in_environment(std::string_view pattern, std::string_view host) {
   if (pattern.empty()) return {};
   const std::string_view address = environment("SLURM_TOPOLOGY_ADDR");
@@ -66,7 +66,8 @@ std::optional<std::uint64_t> number_of(std::string_view digits) {
   return number;
 }
 
-/// "01-12" or "7": a number has as many digits as the first, or more without zeros before it.
+/// Returns whether `digits` is in a range such as "01-12" or "7". It must have as many digits as the first number, or more and no
+/// leading zero.
 bool in_range(std::string_view range, std::string_view digits) {
   const std::string_view first = range.substr(0, range.find('-'));
   const std::string_view last = range.substr(range.find('-') == std::string_view::npos ? 0 : range.find('-') + 1);
@@ -132,7 +133,7 @@ std::string switch_address_in(std::string_view topology_conf, std::string_view n
   const std::vector<Switch> all = parse(topology_conf);
   auto found = std::find_if(all.begin(), all.end(), [&](const Switch& one) { return in_host_list(one.nodes, node); });
   std::string address;
-  for (std::size_t level = 0; found != all.end() && level < all.size(); ++level) {  // a cycle ends, too
+  for (std::size_t level = 0; found != all.end() && level < all.size(); ++level) {  // the bound ends cycles, too
     address.insert(0, std::string(found->name) + (address.empty() ? "" : "."));
     const std::string_view below = found->name;
     found = std::find_if(all.begin(), all.end(), [&](const Switch& one) { return in_host_list(one.switches, below); });
@@ -142,7 +143,7 @@ std::string switch_address_in(std::string_view topology_conf, std::string_view n
 
 std::string slurm_switch_address(std::string_view host) {
   const std::string_view pattern = environment("SLURM_TOPOLOGY_ADDR_PATTERN");
-  if (!pattern.empty() && !pattern.ends_with(".node")) return {};  // SLURM knows of no switches
+  if (!pattern.empty() && !pattern.ends_with(".node")) return {};  // SLURM has no switches
   if (const std::string_view address = address_in_environment(pattern, host); !address.empty()) return std::string(address);
   if (environment("SLURM_JOB_ID").empty()) return {};
   return switch_address_in(read_topology_conf(), without_domain(host));

@@ -17,7 +17,7 @@ constexpr std::int64_t max_ranks = 1 << 20;
 constexpr std::array<std::string_view, 6> level_words{"switch", "node", "socket", "numa", "l3", "rank"};
 enum Word : std::size_t { word_switch, word_node, word_socket, word_numa, word_l3, word_rank };
 
-/// What each level of a description says; nothing where it is left out.
+/// The count of each level of a description; no value if it is left out.
 using Counts = std::array<std::optional<int>, level_words.size()>;
 
 std::int64_t parse_count(std::string_view text, std::string_view description) {
@@ -68,7 +68,7 @@ Location on_node(int node) {
   return location;
 }
 
-/// Numbers the parts of one kind within a node while the walk goes through them; stays -1 where the description leaves them out.
+/// Numbers the parts of one kind within a node during the walk; stays -1 if the description leaves them out.
 struct PartCounter {
   int per_parent;
   bool known;
@@ -117,7 +117,7 @@ std::vector<Location> machine_of_node_sizes(std::string_view sizes, std::string_
   return machine;
 }
 
-/// "2,1 socket:2 rank:3" after "switches:".
+/// Makes the machine from what follows "switches:", such as "2,1 socket:2 rank:3".
 std::vector<Location> machine_of_switch_sizes(std::string_view sizes_and_levels, std::string_view description) {
   const std::size_t end = std::min(sizes_and_levels.find(' '), sizes_and_levels.size());
   const std::vector<std::string_view> sizes = split(sizes_and_levels.substr(0, end), ',');

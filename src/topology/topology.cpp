@@ -119,7 +119,7 @@ namespace {
 
 using Ranks = std::vector<int>;
 
-/// "ranks 0-3, 8".
+/// Returns, for example, "ranks 0-3, 8".
 std::string ranks_text(const Ranks& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t first = 0, next; first < ranks.size(); first = next) {

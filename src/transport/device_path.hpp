@@ -10,20 +10,20 @@
 
 namespace weir {
 
-/// `direct`: pointers to CUDA memory may be given to send and receive. `why`, a text, begins with the path.
+/// `direct`: pointers to CUDA memory may be given to send and receive. `why` is a text that begins with the path.
 struct DevicePath {
   bool direct = false;
   std::string why;
 };
 
-/// What an MPI library says when asked whether it takes pointers to CUDA memory.
+/// An MPI library's answer to whether it accepts pointers to CUDA memory.
 enum class CudaSupport : std::uint8_t { unknown, no, yes };
 
-/// `library`: its name and version. Where it cannot be asked, messages are staged.
+/// Chooses the path. `library`: its name and version. If the library cannot be asked, messages are staged.
 [[nodiscard]] DevicePath choose_device_path(std::string_view library, CudaSupport support, GpuPointers setting);
 
-/// The same for every rank: direct where that holds for all of `ranks`, in rank order; else staged, for the reason of the first of
-/// the others.
+/// Returns the path that all `ranks`, in rank order, use: direct if it is for all of them; else staged, for the reason of the first
+/// rank that stages.
 [[nodiscard]] DevicePath agreed_device_path(std::span<const DevicePath> ranks);
 
 }  // namespace weir

@@ -20,7 +20,7 @@ constexpr const char* folder = "/dev/shm";
 
 class PosixSegment final : public SharedSegment {
  public:
-  /// `flags` of shm_open.
+  /// `flags` are added to those of shm_open.
   PosixSegment(std::string name, std::int64_t bytes, int flags) : name_(std::move(name)), bytes_(static_cast<std::size_t>(bytes)) {
     file_ = shm_open(name_.c_str(), O_RDWR | flags, S_IRUSR | S_IWUSR);
     if (file_ < 0) complain("opened");

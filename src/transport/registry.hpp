@@ -1,4 +1,4 @@
-// registry.hpp: the table of transports. What makes one differs (an MPI communicator, virtual ranks), and is beside its class.
+// registry.hpp: the table of transports. Each is made differently (from an MPI communicator, for virtual ranks), beside its class.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@ namespace weir {
 
 struct TransportRow {
   std::string_view name, description;
-  // The capabilities that it may have, if the machine and its library do:
+  // The capabilities that it has, if the machine and its library do:
   bool shared_segments = false, native_allreduce = false, gpu_memory = false;
 };
 

@@ -1,5 +1,5 @@
-// shared_segment.hpp: memory that several processes of one node have mapped. POSIX, no MPI: MPI's shared windows have no
-// deadline, one rank alone cannot give them back, and where /dev/shm is full they hang or end the process.
+// shared_segment.hpp: memory that several processes of one node have mapped. Uses POSIX, not MPI: MPI's shared windows have no
+// deadline, one rank alone cannot free them, and if /dev/shm is full they hang or end the process.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace weir {
 
-/// Mapped memory, all of it zero until somebody writes. Unmapped with the object; gone with the last process that has it.
+/// Mapped memory, all zero until a process writes. The destructor unmaps it; the last process to do so frees it.
 class SharedSegment {
  public:
   virtual ~SharedSegment() = default;
@@ -18,10 +18,10 @@ class SharedSegment {
   SharedSegment& operator=(const SharedSegment&) = delete;
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  /// Takes the pages of [offset, offset + bytes) now, where this process runs: without that, the first touch of a page that cannot
-  /// be had ends the process. Throws Error(WEIR_ERR_MEMORY).
+  /// Allocates the pages of [offset, offset + bytes) now, on the NUMA node where this process runs. Otherwise the first touch of a
+  /// page that cannot be allocated would end the process. Throws Error(WEIR_ERR_MEMORY).
   virtual void take_pages(std::int64_t offset, std::int64_t bytes) = 0;
-  /// Nobody else can find it any more.
+  /// Removes the name: no other process can open the segment any more.
   virtual void forget_name() noexcept = 0;
 
  protected:
@@ -32,13 +32,13 @@ class SharedSegment {
   std::byte* data_ = nullptr;
 };
 
-/// Memory of the same size from each rank of a node; none where the ranks of the node exchange by messages.
+/// Memory of the same size from each rank of a node; empty if the ranks of the node exchange by messages.
 class SharedMemory {
  public:
   SharedMemory() = default;
   SharedMemory(std::byte* first, std::int64_t stride) : first_(first), stride_(stride) {}
   [[nodiscard]] explicit operator bool() const noexcept { return first_ != nullptr; }
-  /// What member `member` of the node writes and all may read. See sync_shared_memory().
+  /// Returns what member `member` of the node writes and all may read. See sync_shared_memory().
   [[nodiscard]] std::byte* of(int member) const noexcept { return first_ + member * stride_; }
 
  private:
@@ -46,17 +46,17 @@ class SharedMemory {
   std::int64_t stride_ = 0;
 };
 
-/// To be called after writing to shared memory, before others are told; and after being told, before reading.
+/// Call it after writing to shared memory, before notifying others; and after being notified, before reading.
 void sync_shared_memory() noexcept;
 
-/// How a process finds another's segment.
+/// The name by which a process finds another's segment.
 using SegmentName = std::array<char, 48>;
 
-/// Bytes that /dev/shm has room for; 0 where it cannot be written to.
+/// Returns the bytes that /dev/shm has room for; 0 if it cannot be written to.
 [[nodiscard]] std::int64_t posix_segment_room() noexcept;
-/// A new one, with a name that nothing else has. Throws Error(WEIR_ERR_MEMORY).
+/// Makes a segment and sets `name` to a unique name. Throws Error(WEIR_ERR_MEMORY).
 [[nodiscard]] std::unique_ptr<SharedSegment> make_posix_segment(std::int64_t bytes, SegmentName& name);
-/// The one that another process has made. Throws Error(WEIR_ERR_MEMORY).
+/// Opens a segment that another process has made. Throws Error(WEIR_ERR_MEMORY).
 [[nodiscard]] std::unique_ptr<SharedSegment> open_posix_segment(std::string_view name, std::int64_t bytes);
 
 }  // namespace weir

@@ -1,8 +1,8 @@
-// transport.hpp: nonblocking send and receive between ranks. All that the algorithms know of a network.
+// transport.hpp: nonblocking send and receive between ranks. Algorithms know nothing else of a network.
 //
-// Matching is by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error. Only where
-// the receiver says so may a message be shorter, and must then say itself how long it is.
-// Nothing here blocks and, once every slot has been used once, nothing allocates. One thread at a time.
+// Messages match by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error. Only if
+// the receiver allows it may a message be shorter; it must then contain its own size.
+// No function here blocks. Once every slot has been used once, no function allocates. One thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,16 @@
 
 namespace weir {
 
-/// A posted send or receive; valid until test() returned true for it. Slot -1: nothing was posted.
+/// A posted send or receive; valid until test() has returned true for it. Slot -1: nothing was posted.
 struct Request {
   int slot = -1;
 };
 
-/// The tag of what all ranks do together before anything else runs under a tag of its own. A few slots are kept for it: its sends
-/// and receives allocate nothing.
+/// The tag of what all ranks do together before plans and tables get tags of their own. A few slots are reserved for it, so that
+/// its sends and receives allocate nothing.
 inline constexpr int setup_tag = 0;
 
-/// What a rank tells the others of a run of its own that broke: they would wait for it in vain. Plain bytes.
+/// What a rank sends to the others about a run of its own that broke: they would wait for it in vain. Plain bytes.
 struct Notice {
   std::int32_t tag = 0;
   std::int32_t status = 0;
@@ -47,51 +47,51 @@ class Transport {
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
 
-  /// Among all processes of the job, of which this transport may join a few.
+  /// The rank and size among all processes of the job. This transport may connect only some of them.
   [[nodiscard]] virtual int job_rank() const { return rank_; }
   [[nodiscard]] virtual int job_size() const { return size_; }
 
-  /// `data` stays untouched by the caller until the request is done. Messages of any size.
+  /// send() and receive() take messages of any size. The caller leaves `data` alone until the request is done.
   Request send(const void* data, std::int64_t bytes, int to, int tag);
   Request receive(void* data, std::int64_t bytes, int from, int tag);
-  /// A message of at most `bytes`, which are at most longest_open_message.
+  /// Receives a message of at most `bytes`, which is at most longest_open_message.
   Request receive_up_to(void* data, std::int64_t bytes, int from, int tag);
   static constexpr std::int64_t longest_open_message = std::int64_t{1} << 20;
-  /// By native_allreduce(): `data` becomes the sum over all ranks. One at a time on a lane.
+  /// Posts native_allreduce(): `data` becomes the sum over all ranks. One at a time on a lane.
   Request allreduce(void* data, std::int64_t count, DataType type, int lane, int tag);
-  /// True once: the request is done and its slot free again. Throws Error(WEIR_ERR_TRANSPORT).
+  /// Returns true once: when the request is done and its slot is free again. Throws Error(WEIR_ERR_TRANSPORT).
   bool test(Request request);
-  /// Gives the core to others, for a caller with nothing to do. Returns once something may have come, or after about half a
-  /// millisecond. Takes longer if others keep the core.
+  /// Gives the core to other threads, for a caller with nothing to do. Returns when something may have arrived, or after about half
+  /// a millisecond. Takes longer if others keep the core.
   virtual void idle() noexcept;
-  /// Gets on with all large messages under `tag`, not only with the one that is tested.
+  /// Advances all large messages under `tag`, not only the one that is tested.
   virtual void push(int /*tag*/) {}
-  /// Messages and pieces of large messages done so far: it grows while anything moves.
+  /// Returns the number of messages and pieces of large messages done so far. It grows while anything moves.
   [[nodiscard]] std::int64_t pieces_done() const noexcept { return pieces_done_; }
-  /// Gives up everything posted under `tag`. The network may use its memory for as long as the process lives: sends under way read
-  /// it, and receives that have found their message write into it.
+  /// Abandons everything posted under `tag`. The network may use its memory until the process ends: sends under way read it, and
+  /// receives that have found their message write into it.
   void abandon(int tag) noexcept;
-  /// Tells every other rank, without waiting, as far as that can be done.
+  /// Sends `notice` to every other rank, without waiting, as far as possible.
   virtual void notify(const Notice& notice) noexcept = 0;
-  /// True once for each notice that has come, which is then in `notice`.
+  /// Returns true once for each notice that has arrived, and sets `notice` to it.
   [[nodiscard]] virtual bool receive_notice(Notice& notice) = 0;
 
-  // Capabilities. Null: it has none.
+  // Capabilities. Null if it lacks one.
   [[nodiscard]] virtual SharedSegments* shared_segments() noexcept { return nullptr; }
   [[nodiscard]] virtual NativeAllreduce* native_allreduce() noexcept { return nullptr; }
-  /// Bytes that ranks of this node can still share. 0: none.
+  /// Returns the bytes that ranks of this node can still share; 0 for none.
   [[nodiscard]] std::int64_t shared_memory_room() { return shared_segments() != nullptr ? shared_segments()->room() : 0; }
   [[nodiscard]] virtual LibraryLife& library() noexcept;
-  /// How messages of CUDA memory travel as far as this rank can tell. What all ranks do is CommunicatorState::device_path.
+  /// Returns how messages of CUDA memory travel as far as this rank knows. What all ranks do is CommunicatorState::device_path.
   [[nodiscard]] virtual DevicePath device_path(GpuPointers setting) const = 0;
 
-  /// The other end; -1: all ranks.
+  /// Returns the other end; -1 for all ranks.
   [[nodiscard]] int peer(Request request) const { return slot(request.slot).peer; }
-  /// "receive of 400 bytes from rank 3, tag 7"
+  /// Returns, for example, "receive of 400 bytes from rank 3, tag 7".
   [[nodiscard]] std::string describe(Request request) const;
-  /// Names what carries the messages, with its version.
+  /// Returns the name of what carries the messages, with its version.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Tags run from 0 to here, all of them for messages.
+  /// Returns the largest tag. Messages may use all tags from 0 to this one.
   [[nodiscard]] virtual int max_tag() const = 0;
 
  protected:
@@ -101,7 +101,7 @@ class Transport {
     int peer = -1;
     int tag = -1;
     std::int64_t bytes = 0;
-    bool up_to = false;  ///< of a receive: `bytes` are the most
+    bool up_to = false;  ///< for a receive: `bytes` is the maximum
 
     [[nodiscard]] bool takes(std::int64_t arrived) const { return arrived == bytes || (up_to && arrived < bytes); }
   };
@@ -113,7 +113,7 @@ class Transport {
   virtual bool test_slot(int slot) = 0;
   virtual void abandon_slot(int slot) noexcept = 0;
   void piece_done() noexcept { ++pieces_done_; }
-  /// Called with the new number of slots before a new one is used. Throws std::bad_alloc.
+  /// Makes room for `slots` slots, before a new one is used. Throws std::bad_alloc.
   virtual void grow(int slots) = 0;
 
  private:

@@ -24,7 +24,7 @@ struct Message {
   const void* data;
   std::atomic<bool>* taken;
   int delay;
-  int copied_by = -1;  ///< slot of the receive that is on it
+  int copied_by = -1;  ///< slot of the receive whose copy is under way
 };
 
 }  // namespace
@@ -39,9 +39,10 @@ class Bell {
     }
     heard_.notify_one();
   }
-  /// Until it rings, or has rung since the last time; not for long, since there may be deadlines.
+  /// Waits until it rings, or returns at once if it has rung since the last wait. Does not wait long, because there may be
+  /// deadlines.
   void wait() {
-    // Most messages come within microseconds: to sleep and be woken takes several times as long as to yield.
+    // Most messages arrive within microseconds, and sleeping takes several times as long as yielding.
     static Yielding yielding(1);
     const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
     while (yields_ && !rung_ && yielding.yield() && std::chrono::steady_clock::now() < end) {
@@ -55,7 +56,7 @@ class Bell {
   std::mutex mutex_;
   std::condition_variable heard_;
   std::atomic<bool> rung_ = false;
-  bool yields_ = true;  // messages come: the last wait ended with one
+  bool yields_ = true;  // the last wait ended with a message
 };
 
 struct InprocJob::Shared {
@@ -80,7 +81,7 @@ struct InprocJob::Shared {
   };
   std::vector<Mailbox> mailboxes;
   Segments segments;
-  std::atomic<bool> taken_in_vain;  ///< for messages whose sender has given them up
+  std::atomic<bool> taken_in_vain;  ///< of messages whose sender has abandoned them
   std::uint64_t seed;
   InprocFault fault;
   std::function<std::unique_ptr<InprocCopier>()> make_copier;
@@ -114,7 +115,7 @@ class InprocTransport final : public Transport, private SharedSegments {
 
   ~InprocTransport() override {
     for (int i = 0; i < static_cast<int>(destination_.size()); ++i) abandon_slot(i);
-    for (int peer = 0; peer < size(); ++peer) {  // what was given up is read no longer than this end lives
+    for (int peer = 0; peer < size(); ++peer) {  // abandoned sends are read no longer than this transport lives
       auto& box = shared_.mailboxes[static_cast<std::size_t>(peer)];
       const std::scoped_lock lock(box.mutex);
       std::erase_if(box.messages, [&](const Message& m) { return m.from == rank() && m.taken == &shared_.taken_in_vain; });
@@ -152,7 +153,7 @@ class InprocTransport final : public Transport, private SharedSegments {
   struct Destination {
     void* data = nullptr;
     std::uint64_t post = 0;
-    Completion* copied = nullptr;  // under way
+    Completion* copied = nullptr;  // the copy under way, if any
   };
 
   [[nodiscard]] bool silent() const { return rank() == shared_.fault.rank && sent_ >= shared_.fault.after; }
@@ -228,7 +229,7 @@ class InprocTransport final : public Transport, private SharedSegments {
     return true;
   }
 
-  // Receives of one peer and tag match in the order posted, also when a later one is tested first.
+  // Receives of one peer and tag match in the order posted, even if a later one is tested first.
   [[nodiscard]] bool first_of_its_kind(int index) const {
     const Slot& mine = slot(index);
     const std::uint64_t my_post = destination_[static_cast<std::size_t>(index)].post;
@@ -261,7 +262,7 @@ class InprocTransport final : public Transport, private SharedSegments {
     }
   }
 
-  /// Messages for receives that were given up, as MPI delivers them: it has found their place before.
+  /// Delivers messages to abandoned receives, as MPI does if it has matched them before.
   void deliver_late() {
     for (std::size_t i = 0; i < late_.size();) {
       const Late& late = late_[i];
@@ -282,7 +283,7 @@ class InprocTransport final : public Transport, private SharedSegments {
     }
   }
 
-  /// The copy ends, since nothing can stop it; the message is there as before.
+  /// Waits for the copy to end, because nothing can stop it. The message stays in the mailbox.
   void abandon_copy(Destination& destination, int index) noexcept {
     if (destination.copied == nullptr) return;
     while (!destination.copied->reached()) give_way();
@@ -300,7 +301,7 @@ class InprocTransport final : public Transport, private SharedSegments {
   }
 
   InprocJob::Shared& shared_;
-  /// A receive that was given up.
+  /// An abandoned receive.
   struct Late {
     void* data;
     Slot slot;

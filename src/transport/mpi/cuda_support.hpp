@@ -1,4 +1,4 @@
-// cuda_support.hpp: whether the MPI library takes pointers to CUDA memory, by its own word.
+// cuda_support.hpp: asks the MPI library whether it accepts pointers to CUDA memory.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,9 @@
 
 namespace weir {
 
-/// While MPI runs. `library`: as MPI_Get_library_version has it. Open MPI is asked by MPIX_Query_cuda_support, MPICH from 4.0 on by
-/// MPIX_GPU_query_support, Cray MPICH before that by what switches it on: MPICH_GPU_SUPPORT_ENABLED=1.
+/// Asks the library; MPI must be running. `library`: the text of MPI_Get_library_version. Open MPI answers by
+/// MPIX_Query_cuda_support, MPICH from 4.0 on by MPIX_GPU_query_support, Cray MPICH before that by the variable that switches it
+/// on: MPICH_GPU_SUPPORT_ENABLED=1.
 [[nodiscard]] CudaSupport ask_cuda_support(std::string_view library);
 
 }  // namespace weir

@@ -17,7 +17,7 @@ namespace {
 
 using GetLibraryVersion = int (*)(char*, int*);
 
-/// MPICH writes up to 8192 characters, also where Weir was compiled with Open MPI, whose limit is 256.
+/// MPICH writes up to 8192 characters, even if Weir was compiled with Open MPI, whose limit is 256.
 std::string version_by(GetLibraryVersion get) {
   std::string text(16384, '\0');
   int length = 0;
@@ -32,8 +32,8 @@ int note_mpi_library(dl_phdr_info* object, std::size_t, void* found) {
   return 0;
 }
 
-/// What all MPI libraries that are loaded say of themselves, also those that this library's symbols do not come from, as where
-/// Python has loaded a module with an MPI of its own.
+/// Returns the versions of all MPI libraries that are loaded, also of those that this library's symbols do not resolve to, for
+/// example if Python has loaded a module with an MPI of its own.
 std::vector<std::string> loaded_library_versions() {
   std::vector<std::string> paths, versions;
   dl_iterate_phdr(note_mpi_library, &paths);
@@ -56,7 +56,7 @@ void refuse_other_family(std::string_view library_version) {
        library_of(mpi_family()), mpi_family(), mpi_library_name(library_version), library_of(family), family);
 }
 
-/// What a launcher leaves in the environment of the processes that it starts: of how many.
+/// The environment variable in which a launcher gives the number of processes that it starts.
 struct Launcher {
   std::string_view family;
   const char* variable;
@@ -103,8 +103,9 @@ void refuse_other_launcher() {
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (ranks > 1) return;
+  // If Weir's own launcher is among them, it started this process, and the other one started that launcher.
   for (const Launcher& launcher : launchers) {
-    if (mpi_family() == launcher.family && std::getenv(launcher.variable) != nullptr) return;  // the other one's lies further out
+    if (mpi_family() == launcher.family && std::getenv(launcher.variable) != nullptr) return;
   }
   for (const Launcher& launcher : launchers) {
     const char* const started = std::getenv(launcher.variable);

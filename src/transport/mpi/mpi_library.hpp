@@ -11,15 +11,15 @@ namespace weir {
 using detail::check_mpi_library;
 using detail::mpi_library_version;
 
-/// "Open MPI", "MPICH" for all libraries of its ABI, or "" where the text of MPI_Get_library_version does not tell.
+/// Returns "Open MPI", "MPICH" for all libraries of its ABI, or "" if the text of MPI_Get_library_version names neither.
 [[nodiscard]] std::string_view mpi_family_of(std::string_view library_version);
-/// The family that Weir was compiled for.
+/// Returns the family that Weir was compiled for.
 [[nodiscard]] std::string_view mpi_family();
-/// "Open MPI v4.1.4", "MPICH Version: 4.0.2"
+/// Returns, for example, "Open MPI v4.1.4" or "MPICH Version: 4.0.2".
 [[nodiscard]] std::string mpi_library_name(std::string_view library_version);
 
-/// Throws Error(WEIR_ERR_UNSUPPORTED) where the launcher of another MPI has started this process as one of several: MPI takes it
-/// for the only one then, and each would work alone. MPI must be initialised.
+/// Throws Error(WEIR_ERR_UNSUPPORTED) if the launcher of another MPI has started this process as one of several. MPI then believes
+/// that it is the only one, and each would work alone. MPI must be initialised.
 void refuse_other_launcher();
 
 }  // namespace weir

@@ -21,11 +21,11 @@
 namespace weir {
 namespace {
 
-// Large messages travel in pieces, a few of them in flight: an urgent message started later waits for those only, not for all of
-// the large one.
+// Large messages travel in pieces, a few of them in flight: an urgent message started later waits for these pieces, not for the
+// whole large message.
 constexpr std::int64_t message_piece = std::int64_t{1} << 20;
 static_assert(Transport::longest_open_message <= message_piece, "what has no agreed size is one piece");
-// MPI counts are ints; this also keeps implementations off their 2 GiB corner cases.
+// MPI counts are ints. This size also avoids the corner cases of implementations at 2 GiB.
 constexpr std::int64_t allreduce_piece = std::int64_t{1} << 30;
 constexpr std::int64_t pieces_in_flight = 4;
 
@@ -38,14 +38,14 @@ void check(int code, std::string_view what) {
 }
 
 bool mpi_is_running() {
-  if (forked()) return false;  // MPI, and what is on its way, are the parent's
+  if (forked()) return false;  // MPI, and messages under way, belong to the parent
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   return initialized != 0 && finalized == 0;
 }
 
-/// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF: everything of MPI still works then.
+/// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, while all of MPI still works.
 int on_finalize(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
   before_end(End::messages);
   return MPI_SUCCESS;
@@ -56,7 +56,7 @@ void announce_finalize() {
     int key = MPI_KEYVAL_INVALID;
     check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr), "MPI_Comm_create_keyval");
     check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
-    MPI_Comm_free_keyval(&key);  // once the attribute is gone
+    MPI_Comm_free_keyval(&key);  // takes effect once the attribute is gone
   });
 }
 
@@ -83,8 +83,8 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
   }
 
   ~MpiTransport() override {
-    // After MPI_Finalize nothing may be called; after abandoned messages MPI_Comm_free may wait for peers that are gone, and while
-    // an exception unwinds for peers that know nothing of it.
+    // After MPI_Finalize nothing may be called. After abandoned messages MPI_Comm_free may wait for peers that are gone; while an
+    // exception unwinds, for peers that do not know of it.
     if (!mpi_is_running() || abandoned_ || std::uncaught_exceptions() > exceptions_) return;
     for (MPI_Comm& lane : lanes_) MPI_Comm_free(&lane);
     MPI_Comm_free(&comm_);
@@ -103,7 +103,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     for (std::size_t i = 0; i < backlog_.size();) {
       const int index = backlog_[i];
       if (slot(index).tag == tag) advance(index);
-      if (i < backlog_.size() && backlog_[i] == index) ++i;  // else it left, and another took its place
+      if (i < backlog_.size() && backlog_[i] == index) ++i;  // otherwise another message is at this index now
     }
   }
   void notify(const Notice& notice) noexcept override {
@@ -115,10 +115,10 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
         MPI_Isend(&outbox_->notice, sizeof(Notice), MPI_BYTE, peer, notice_tag_, comm_,
                   &outbox_->requests[static_cast<std::size_t>(peer)]);
     }
-    keep_forever(std::move(outbox_));  // MPI reads it
+    keep_forever(std::move(outbox_));  // MPI still reads it
     try {
       outbox_ = std::make_shared<Outbox>(size());
-    } catch (const std::bad_alloc&) {  // peers will hear no more from here
+    } catch (const std::bad_alloc&) {  // this rank can send no more notices
     }
   }
   [[nodiscard]] bool receive_notice(Notice& notice) override {
@@ -131,13 +131,13 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
   }
 
  private:
-  /// A notice on its way.
+  /// A notice that is being sent.
   struct Outbox {
     explicit Outbox(int ranks) : requests(static_cast<std::size_t>(ranks), MPI_REQUEST_NULL) {}
     Notice notice;
     std::vector<MPI_Request> requests;
   };
-  /// How far the message of a slot has come; its pieces are posted and finish in order.
+  /// The progress of a slot's message. Its pieces are posted and finish in order.
   struct Message {
     char* data = nullptr;
     int lane = 0;     // of an allreduce
@@ -162,7 +162,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     return fmt::format("MPI was started with {}: call MPI_Init_thread with MPI_THREAD_MULTIPLE in place of MPI_Init", name);
   }
   End announce_end() override {
-#ifdef SMPI_H  // in SimGrid, a rank that has called MPI_Finalize keeps nobody waiting
+#ifdef SMPI_H  // in SimGrid, a rank that has called MPI_Finalize does not make others wait
     return End::process;
 #endif
     announce_finalize();
@@ -201,8 +201,8 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     if (first) post_more(index);
   }
 
-  /// Posts what may be in flight. MPI matches in the order of posting, so a message starts only when all pieces of earlier ones
-  /// with the same peer and tag have been posted.
+  /// Posts the pieces that may be in flight. MPI matches in the order of posting, so a message starts only when all pieces of
+  /// earlier messages with the same peer and tag have been posted.
   void post_more(int index) {
     while (index >= 0) {
       Message& m = message(index);
@@ -231,7 +231,8 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     ++m.posted;
   }
 
-  /// The earliest message that is not posted whole, of those of the same kind, peer and tag as `index`; -1 for none.
+  /// Returns the earliest message with unposted pieces among those of the same kind, peer and tag as `index`; -1 if there are no
+  /// such messages.
   [[nodiscard]] int first_in_backlog(int index) const {
     const Slot& s = slot(index);
     for (const int other : backlog_) {
@@ -294,13 +295,13 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
   [[nodiscard]] Message& message(int index) { return messages_[static_cast<std::size_t>(index)]; }
 
   MPI_Comm comm_;
-  int notice_tag_ = 0;  // above those of messages
+  int notice_tag_ = 0;  // larger than all tags of messages
   bool abandoned_ = false;
-  int exceptions_ = std::uncaught_exceptions();  // under way when this was made
+  int exceptions_ = std::uncaught_exceptions();  // the number when this was constructed
   std::vector<MPI_Comm> lanes_;
-  std::shared_ptr<Outbox> outbox_;  // of the next notice, made in time
-  std::deque<Message> messages_;    // by slot; they stay where they are while more are made
-  std::vector<int> backlog_;        // slots whose message is not posted whole, in order of starting
+  std::shared_ptr<Outbox> outbox_;  // of the next notice, allocated beforehand
+  std::deque<Message> messages_;    // by slot; a deque, so that growing does not move them
+  std::vector<int> backlog_;        // slots whose message has unposted pieces, in order of starting
 };
 
 }  // namespace
@@ -312,7 +313,7 @@ struct Copying {
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
-/// Those that not all ranks have come for in time: MPI may still write to them. Never destroyed.
+/// Copies that not all ranks have joined in time: MPI may still write to them. Never destroyed.
 struct Unfinished {
   std::mutex mutex;
   std::vector<std::shared_ptr<Copying>> list;
@@ -322,9 +323,9 @@ Unfinished& unfinished() {
   return only;
 }
 
-/// A copy of `comm`, or Error(WEIR_ERR_TIMEOUT) where a rank does not come for it in time.
+/// Returns a copy of `comm`. Throws Error(WEIR_ERR_TIMEOUT) if a rank does not join in time.
 MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
-#ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that do not come
+#ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that stay away
   MPI_Comm copy = MPI_COMM_NULL;
   check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
   return copy;

@@ -9,8 +9,8 @@
 
 namespace weir {
 
-/// Collective over `comm`, which is duplicated. Throws Error(WEIR_ERR_ARGUMENT) for MPI_COMM_NULL or when MPI is not running, and
-/// Error(WEIR_ERR_TIMEOUT) where not all ranks come for it in time, Error(WEIR_ERR_UNSUPPORTED) on another MPI than Weir's.
+/// Makes a transport over a duplicate of `comm`. Collective. Throws Error(WEIR_ERR_ARGUMENT) for MPI_COMM_NULL or if MPI is not
+/// running, Error(WEIR_ERR_TIMEOUT) if not all ranks call it in time, and Error(WEIR_ERR_UNSUPPORTED) on another MPI than Weir's.
 [[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds);
 
 }  // namespace weir
