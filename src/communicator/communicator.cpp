@@ -228,7 +228,7 @@ void CommunicatorState::agree_on_small(const SmallCall& call) {
   const std::span<const Card> cards = share(call.what, Card{call.bytes, call.root});
   for (std::size_t rank = 1; rank < cards.size(); ++rank) {
     if (cards[rank].bytes != cards[0].bytes)
-      fail_alike(WEIR_ERR_ARGUMENT, "{}: rank 0 gives {} bytes, and rank {} gives {}: all ranks give as many", call.what,
+      fail_alike(WEIR_ERR_ARGUMENT, "{}: rank 0 gives {} bytes, and rank {} gives {}: all ranks must give the same number", call.what,
                  cards[0].bytes, rank, cards[rank].bytes);
     if (cards[rank].root != cards[0].root)
       fail_alike(WEIR_ERR_ARGUMENT, "{}: root is {} on rank 0, and {} on rank {}: all ranks name the same", call.what,
