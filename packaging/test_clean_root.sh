@@ -95,7 +95,7 @@ use() { # WEIR FAMILY: the command, alone and with 2 ranks
   [ "$2" = mpich ] || run="mpiexec.$2 --oversubscribe --bind-to none -n 2 $1 bench"
   in_root "$1 info" | grep "^weir " >/dev/null || fail "$1 info"
   in_root "$run allreduce --count 10000 --iterations 2" | grep oktopk || fail "$1 bench allreduce with 2 ranks"
-  in_root "$run checkpoint --rounds 2 --size 1000000 --folder /tmp" >"$work/checkpoint.log" 2>&1 || { cat "$work/checkpoint.log" >&2; fail "$1 bench checkpoint with 2 ranks"; }
+  in_root "$run checkpoint --iterations 2 --size 1000000 --folder /tmp" >"$work/checkpoint.log" 2>&1 || { cat "$work/checkpoint.log" >&2; fail "$1 bench checkpoint with 2 ranks"; }
 }
 family_of() { sed -n 's/^set(CPACK_PACKAGE_NAME "weir-\(.*\)")/\1/p' "$1/CPackConfig.cmake"; }
 

@@ -314,7 +314,7 @@ void add_bench_checkpoint(Command& bench) {
   command.option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
       .existing_folder();
   command.option("--compression", options->compression, "of arrays; 0: none, 9: smallest").between(0, 9);
-  command.option("--rounds", options->rounds, "of saving, and of loading").positive();
+  command.option("--iterations", options->rounds, "measured saves, and measured loads").positive();
   command.flag("--steps", options->steps, "also measure training steps while a save is in flight");
   command.option("--count", options->count, "floats of the model that --steps trains")
       .between(std::int64_t{1} << 18, std::int64_t{1} << 31);

@@ -92,11 +92,11 @@ void add_checkpoint(Command& app) {
   command.option("in", resharding.in, "a checkpoint").required().existing_file();
   command.option("out", resharding.out, "the file to write").required();
   command.option("--ranks", resharding.ranks, "of the job that will restore it").required().between(1, 4096).without_default();
-  command.option("--per-node", resharding.per_node, "ranks of a node; default: as many as the fullest node of IN has")
+  command.option("--ranks-per-node", resharding.per_node, "ranks of a node; default: as many as the fullest node of IN has")
       .between(1, 4096)
       .without_default();
   command.flag("--force", resharding.force, "replace OUT");
-  command.examples({"weir checkpoint reshard in.h5 out.h5 --ranks 64 --per-node 8"});
+  command.examples({"weir checkpoint reshard in.h5 out.h5 --ranks 64 --ranks-per-node 8"});
   command.action([options] { end_with([&] { return reshard_checkpoint(options->resharding); }); });
 }
 
