@@ -15,8 +15,7 @@ using namespace weir::capi;
 
 struct weir_checkpoint {
   weir_comm* comm;
-  std::deque<weir::StepSchedule> schedules;  ///< copies of the schedules that were added, because the originals may be destroyed
-                                             ///< earlier
+  std::deque<weir::StepSchedule> schedules;  ///< with the blocks of those added, which may be destroyed earlier
   weir::Checkpoint checkpoint;
   std::optional<weir::Operation> operation{};  ///< the last save
 };
