@@ -1,4 +1,4 @@
-// weir-benchmarks adam: steps of sparse Adam, one thread, against dense Adam over all weights.
+// weir-benchmarks adam: measures steps of sparse Adam in one thread against dense Adam over all weights.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Options {
   std::string json;
 };
 
-/// An update with every index as probable as any other.
+/// An update in which every index is equally probable.
 struct Update {
   Update(std::int64_t count, double density, unsigned seed) {
     std::mt19937_64 random(seed);
@@ -61,7 +61,7 @@ class Bench {
         weights_(static_cast<std::size_t>(options.count), 1) {}
 
   Row measure(double density) {
-    // Updates take turns, so that entries are in no cache because they have just been there.
+    // Updates take turns, so that no entry is still in a cache from its last use.
     std::vector<Update> updates;
     for (unsigned seed = 1; seed <= 4; ++seed) updates.emplace_back(options_.count, density, seed);
     std::vector<double> of_sparse, of_dense;

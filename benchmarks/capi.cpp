@@ -1,4 +1,4 @@
-// weir-benchmarks capi: what the C interface costs on top of the C++ one, per call, on one rank.
+// weir-benchmarks capi: measures the cost of the C interface on top of the C++ one, per call, on one rank.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -36,7 +36,7 @@ double microseconds(int calls, const std::function<void()>& call) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls;
 }
 
-/// The best of some rounds, in turns.
+/// Returns the best of several rounds, in turns.
 Row measure(const Options& options, const Pair& pair) {
   std::array<std::vector<double>, 2> times;
   for (int round = 0; round < options.rounds; ++round) {

@@ -1,4 +1,4 @@
-// weir-benchmarks overlap: how soon a small urgent allreduce finishes that starts behind a large one. Start it with mpirun.
+// weir-benchmarks overlap: measures how soon a small urgent allreduce finishes that starts after a large one. Start it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -13,7 +13,7 @@
 namespace weir::cli {
 namespace {
 
-// The most that the urgent plan's finish time with priority may be, as a share of that in order, at 1 Gbit/s behind 25 M floats.
+// Upper bound of the urgent plan's finish time with priority, relative to that in order, at 1 Gbit/s after 25 M floats.
 constexpr double bound = 0.35;
 
 struct Options {
@@ -23,7 +23,7 @@ struct Options {
   std::string algorithm = "dense_ring", urgent_algorithm = "dense_ring", json;
 };
 
-/// A plan and what it reduces: in place for dense algorithms; for sparse ones the gradient is only read.
+/// A plan and its gradient. Dense algorithms reduce it in place; sparse ones only read it.
 class Tensor {
  public:
   Tensor(const Communicator& comm, std::int64_t count, const std::string& algorithm, double density, int priority)
@@ -39,12 +39,12 @@ class Tensor {
   bool sparse_ = false;
 };
 
-/// Milliseconds from the common start until each was finished on the slowest rank.
+/// Milliseconds from the common start until each has finished on the slowest rank.
 struct Finish {
   double urgent = 0, large = 0;
 };
 
-/// `body` gets a function that tells the milliseconds since all ranks were here, and returns a Finish.
+/// Starts all ranks together. `body` gets a function that returns the milliseconds since then, and returns a Finish.
 template <class Body>
 Finish measure(Body body) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -94,7 +94,7 @@ struct Mode {
   }
 };
 
-/// Two rows a mode, the urgent plan's and the large one's, each against itself in order.
+/// Appends two rows for a mode, the urgent plan's and the large one's, each relative to its time in order.
 void append_rows(std::vector<Row>& rows, const Mode& mode, const Mode& baseline, const Options& options, int ranks) {
   const auto row = [&](const std::string& what, const std::string& algorithm, std::int64_t count, const std::vector<double>& times,
                        const std::vector<double>& baseline_times) {

@@ -1,5 +1,5 @@
-// weir-benchmarks plans: a plan for every tensor of a network, all in flight and one after another, against one plan of all. Start
-// it with mpirun.
+// weir-benchmarks plans: measures one plan for every tensor of a network, all in flight or one after another, against one plan for
+// all. Start it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -16,7 +16,7 @@
 namespace weir::cli {
 namespace {
 
-// The most that all in flight may take, in units of what one plan of as many elements takes: 161 tensors of ResNet-50, 4 ranks.
+// Upper bound with all in flight, relative to one plan of as many elements: 161 tensors of ResNet-50, 4 ranks.
 constexpr double bound = 1.5;
 
 struct Options {
@@ -25,7 +25,7 @@ struct Options {
   int iterations = 20, warmup = 3;
 };
 
-/// Plans for pieces of one gradient, which is only read.
+/// Plans for pieces of one gradient, which they only read.
 class Plans {
  public:
   Plans(const Communicator& comm, const Options& options, std::span<const float> gradient,
@@ -53,7 +53,7 @@ class Plans {
   std::vector<Operation> operations_;
 };
 
-/// `plans`: how many each way has.
+/// `plans`: the number of plans of each way.
 void print(const std::vector<Way>& ways, const std::vector<std::size_t>& plans, const Options& options) {
   fmt::print("{:<10} {:>6} {:>10} {:>10} {:>11} {:>7}\n", "mode", "plans", "median ms", "min ms", "to one plan", "allocs");
   for (std::size_t i = 0; i < ways.size(); ++i)
@@ -87,7 +87,7 @@ void run(const Options& options) {
   const FusionModel model = load_model(options.model);
   std::vector<std::int64_t> counts;
   for (const FusionModel::Tensor& tensor : model.tensors) counts.push_back(tensor.count);
-  std::reverse(counts.begin(), counts.end());  // as the backward pass makes their gradients
+  std::reverse(counts.begin(), counts.end());  // the order in which the backward pass makes gradients
   start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.rank() == 0) require_writable(options.json);

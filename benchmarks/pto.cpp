@@ -1,5 +1,5 @@
-// weir-benchmarks pto: LARS and LAMB over the layers of well-known networks, work divided among ranks against work done by each.
-// Start it with mpirun.
+// weir-benchmarks pto: measures LARS and LAMB over the layers of well-known networks, with work divided among ranks, against every
+// rank doing all of it. Start it with mpirun.
 #include "benchmarks/pto.hpp"
 
 #include <weir/mpi.h>

@@ -1,4 +1,4 @@
-// What `weir-benchmarks pto` measures and prints, on MPI and on simulated machines.
+// Measures and prints for `weir-benchmarks pto`, on MPI and on simulated machines.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-/// Who shares norms, and who the update.
+/// How the norms and the update are divided.
 struct Division {
   OperatorDivision norms, update;
 };
@@ -39,7 +39,7 @@ std::vector<OptimizedLayer> layers_of(const FusionModel& model, std::int64_t sma
   return layers;
 }
 
-/// Arrays of all layers, next to each other.
+/// Arrays of all layers, contiguous.
 class Arrays {
  public:
   Arrays(const FusionModel& model, const PtoHost& host) : values_(model.elements()) {
@@ -65,7 +65,7 @@ struct Result {
   std::int64_t memory_bytes = 0;
 };
 
-/// One optimizer, from iteration to iteration.
+/// One optimizer and its samples.
 class Subject {
  public:
   Subject(const Communicator& comm, const OptimizerConfig& config, std::span<const OptimizedLayer> layers)
@@ -84,7 +84,7 @@ class Subject {
     parts_[1].push_back(s.seconds_update * 1e3);
     parts_[2].push_back(s.seconds_gather * 1e3);
   }
-  /// Collective: of the slowest rank.
+  /// Collective. Returns the slowest rank's result.
   [[nodiscard]] Result result() const {
     std::array<double, 3> parts{};
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = median(parts_[i]);

@@ -1,5 +1,5 @@
-// weir-benchmarks schedules: oktopk by each of its schedules over sizes, against MPI_Allreduce of the dense array. Start it with
-// mpirun.
+// weir-benchmarks schedules: measures oktopk with each of its schedules over several sizes, against MPI_Allreduce of the dense
+// array. Start it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -24,9 +24,9 @@ struct Options {
   int radix = 0, iterations = 20, warmup = 3;
 };
 
-// Automatic choice, to the best schedule.
+// Upper bound of automatic choice relative to the best schedule.
 constexpr double choice_bound = 1.15;
-// Runs of small arrays are measured together: so many elements at least.
+// Several runs of small arrays are measured together: enough for this many elements.
 constexpr std::int64_t elements_at_once = 100000, most_at_once = 50;
 
 class Size {
@@ -83,13 +83,13 @@ class Size {
   [[nodiscard]] const std::vector<float>& gradient(int t) const {
     return gradients_[static_cast<std::size_t>(t) % gradients_.size()];
   }
-  /// Automatic choice, to the fastest schedule.
+  /// Returns the time of automatic choice relative to the fastest schedule.
   [[nodiscard]] double to_best() const {
     const auto best = std::min_element(ways_.begin() + 3, ways_.begin() + 6,
                                        [](const Way& a, const Way& b) { return a.milliseconds() < b.milliseconds(); });
     return ways_[2].milliseconds() / best->milliseconds();
   }
-  /// What automatic choice stands for, as the plan explains it.
+  /// Returns the schedule that automatic choice has taken, from the plan's explanation.
   [[nodiscard]] std::string chosen() const {
     constexpr std::string_view begin = "schedule: ";
     const std::string& text = plans_[0]->explanation();

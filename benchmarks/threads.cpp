@@ -1,5 +1,5 @@
-// weir-benchmarks threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
-// arrays; and how long it takes to wake threads.
+// weir-benchmarks threads: measures the work of plans and tables in host memory on one thread and on several, against a plain pass
+// over the same arrays, and the time that it takes to wake threads.
 #include "base/threads.hpp"
 
 #include <fmt/core.h>
@@ -55,7 +55,7 @@ double milliseconds(Body body) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// A table of as many elements as a plan's gradient, and a batch of as many ids as it has rows, on so many threads.
+/// A table with as many elements as a plan's gradient, and a batch with as many ids as rows, on several threads.
 class Rows {
  public:
   Rows(std::int64_t count, const Threads& threads)
@@ -89,7 +89,7 @@ class Rows {
   embedding::RowGroups groups_;
 };
 
-/// What one rank of a plan has, on so many threads.
+/// The arrays of one rank of a plan, on several threads.
 class Rank {
  public:
   using Entries = HostArrays<float>::Entries;
@@ -111,7 +111,7 @@ class Rank {
     memory_.fill_zero(result_.data(), count);
   }
 
-  /// ms of each loop, by their numbers; `other` is another rank's selection.
+  /// Measures each loop in ms, by number. `other` is another rank's selection.
   void measure(const float* gradient, const float* unrelated, const Entries& other, std::int64_t other_count, double* ms) {
     const FramePool::Scope scope(frames_);
     ms[select] = milliseconds([&] { static_cast<void>(run_here(selector_.select(gradient, residual_.data(), k_, true))); });
@@ -150,7 +150,7 @@ class Rank {
   Rows rows_;
 };
 
-/// Parked workers share an empty loop: microseconds.
+/// Returns the microseconds in which parked workers share an empty loop.
 double waking(const Threads& threads) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return 1000 * milliseconds([&] { threads.run(threads.count(), [](int) {}); });

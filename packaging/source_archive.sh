@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes the release archive of the sources: the commit's files and what capi/interface/generate.py makes of them.
+# Makes the release archive of the sources: the commit's files, and the files that capi/interface/generate.py makes.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 

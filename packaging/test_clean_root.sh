@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs packages in a fresh root and runs them there, as on other people's machines.
+# Installs packages in a fresh root and runs them there, as on a user's machine.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=bookworm base='' keep='' build_deb=''
@@ -40,7 +40,7 @@ done
 [ -n "$build_deb" ] || [ $((${#debs[@]} + ${#archives[@]} + ${#wheels[@]})) -gt 0 ] || { usage >&2; exit 2; }
 [ "$(id -u)" -eq 0 ] || { echo "skipped: needs root"; exit; }
 [ -n "$base" ] || command -v debootstrap >/dev/null || { echo "skipped: needs debootstrap"; exit; }
-# A mount namespace of its own: nothing stays mounted, however this ends.
+# A private mount namespace: nothing stays mounted, however the script ends.
 [ -n "${WEIR_OWN_MOUNTS:-}" ] || exec env WEIR_OWN_MOUNTS=1 unshare --mount "$0" "${given[@]}"
 
 work=$(mktemp -d)
@@ -70,7 +70,8 @@ fi
 if [ -n "$base" ]; then
   cp -a "$base" "$root"
 else
-  # Ubuntu's MPIs are in universe; its releases share one script, which old debootstraps know under other releases' names.
+  # Ubuntu's MPIs are in universe. Ubuntu's releases share one debootstrap script, which old debootstraps only have under names of
+  # other releases.
   case $(awk -F, -v suite="$suite" '$3 == suite {print "ubuntu"}' /usr/share/distro-info/ubuntu.csv 2>/dev/null) in
     ubuntu) components=main,universe mirror=http://archive.ubuntu.com/ubuntu script=/usr/share/debootstrap/scripts/gutsy ;;
     *) components=main mirror=http://deb.debian.org/debian script='' ;;
@@ -148,7 +149,7 @@ done
 if [ ${#wheels[@]} -gt 0 ]; then
   apt "install --no-install-recommends python3-venv"
   certificates=''
-  if [ -n "${PIP_CERT:-}" ]; then # those of a proxy, say
+  if [ -n "${PIP_CERT:-}" ]; then # for example those of a proxy
     cp -L "$PIP_CERT" "$root/root/certificates.pem"
     certificates=PIP_CERT=/root/certificates.pem
   fi

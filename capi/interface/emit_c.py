@@ -1,4 +1,4 @@
-"""include/weir/types.h, include/weir/types.hpp, src/base/fields.hpp and capi/convert.hpp."""
+"""Makes include/weir/types.h, include/weir/types.hpp, src/base/fields.hpp and capi/convert.hpp."""
 import re
 import textwrap
 
@@ -10,7 +10,7 @@ CPP_TYPES = {"int64": "std::int64_t", "uint64": "std::uint64_t", "float64": "dou
 
 
 def wrapped(text, first, rest, last=""):
-    """`text` as a comment: its first line begins with `first`, further ones with `rest`; `last` ends it."""
+    """Returns `text` as a comment. The first line begins with `first`, others with `rest`. `last` ends it."""
     lines = []
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         if number:
@@ -29,7 +29,7 @@ def cpp_comment(text, indent=""):
 
 
 def with_comment(code, doc, before, behind):
-    """The comment behind `code` where both fit on a line, else above."""
+    """Returns `code` with the comment behind it if both fit on a line, else above it."""
     if not doc:
         return [code]
     line = code + behind(doc)
@@ -46,7 +46,7 @@ def cpp_line(code, doc):
 
 
 def c_doc(interface, field):
-    """A field's type, where C's own does not say it, before what it is."""
+    """Returns a field's description, preceded by its type if the C type does not show it."""
     enum = interface.enum(field.type)
     prefix = f"{enum.c_name}: " if enum else "nonzero: " if field.type == "bool" else ""
     suffix = "; copied" if field.type == "text" and field.default is not None else ""
@@ -68,7 +68,7 @@ BEHIND = re.compile(r"(.*?\S)( ?)( ///< .*| /\*\*< .*\*/)")
 
 
 def aligned(lines):
-    """Comments behind consecutive lines in one column, where that keeps all of them short enough."""
+    """Aligns the comments behind consecutive lines in one column, if all lines stay short enough."""
     out, run = [], []
 
     def flush():

@@ -1,4 +1,5 @@
-# What compilers and Python read and nobody else: made by generate.py, in the folder WEIR_GENERATED. Release archives have it in `generated`.
+# Sets WEIR_GENERATED, the folder of the files that only compilers and Python read. generate.py makes them. Release archives have
+# them in `generated`.
 set(WEIR_GENERATED ${PROJECT_SOURCE_DIR}/generated)
 if(NOT EXISTS ${WEIR_GENERATED})
   set(WEIR_GENERATED ${PROJECT_BINARY_DIR}/generated)
@@ -14,7 +15,7 @@ if(NOT EXISTS ${WEIR_GENERATED})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${weir_interface})
 endif()
 
-# The Python package as tests use it: WEIR_PYTHON goes into PYTHONPATH.
+# Assembles the Python package for tests: WEIR_PYTHON goes into PYTHONPATH.
 set(WEIR_PYTHON ${PROJECT_BINARY_DIR}/python)
 file(GLOB weir_python_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/capi/python/weir/*.py ${PROJECT_SOURCE_DIR}/capi/python/weir/py.typed)
 file(MAKE_DIRECTORY ${WEIR_PYTHON}/weir)

@@ -1,5 +1,5 @@
-// weir bench checkpoint: saving against write and fsync, loading against read, and what training steps lose while a save is in
-// flight. Start it with mpirun.
+// weir bench checkpoint: measures saving against write and fsync, loading against read, and the slowdown of training steps while a
+// save is in flight. Start it with mpirun.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace weir::cli {
 namespace {
 
 namespace fs = std::filesystem;
-// With 4 ranks: of write and fsync, of read, and of a step.
+// With 4 ranks: relative to write and fsync, to read, and to a step.
 constexpr double save_bound = 0.7, load_bound = 0.7, step_bound = 0.15;
 
 struct Options {
@@ -35,7 +35,7 @@ struct Options {
   std::string folder = ".", json;
 };
 
-/// A folder that all ranks see, and that goes with its contents. Collective, both ends.
+/// A folder that all ranks see. It is removed with its contents. Construction and destruction are collective.
 class SharedFolder {
  public:
   SharedFolder(const std::string& parent, int rank) : rank_(rank) {
@@ -70,7 +70,7 @@ std::vector<float> random_floats(std::int64_t count, int rank) {
   return values;
 }
 
-/// What is in the page cache of a file that was synced leaves it.
+/// Drops the pages of a file, which must be synced, from the page cache.
 void drop_pages(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -78,17 +78,17 @@ void drop_pages(const std::string& path) {
   ::close(descriptor);
 }
 
-/// Times of one thing, done by Weir and plainly, in the same rounds.
+/// Times of one task, done by Weir and directly, in the same rounds.
 struct Contest {
   std::string name, baseline;
   double bound;
   std::vector<double> weir, plain;
 
-  /// Returns the ratio of the minima: what the machine can do while others leave it alone.
+  /// Returns the ratio of the minima: the machine's speed when undisturbed.
   [[nodiscard]] double speed() const { return minimum(plain) / minimum(weir); }
 };
 
-/// One after the other, the first one by turns.
+/// Runs both, with alternating order.
 template <class A, class B>
 void in_turns(int round, A a, B b) {
   if (round % 2 == 0) {
@@ -120,11 +120,11 @@ std::vector<Contest> measure_files(const Communicator& comm, const Options& opti
     });
   };
   Progress progress(comm.rank() == 0, "files", 3 * options.rounds + 1);
-  for (int round = -1; round < options.rounds; ++round) {  // the first one touches memory
+  for (int round = -1; round < options.rounds; ++round) {  // the first round touches memory for the first time
     double weir = 0, plain = 0;
     in_turns(
         round, [&] { plain = plain_write(); }, [&] { weir = milliseconds([&] { checkpoint.save(step).wait(); }); });
-    // Neither side's time has the removal of an older file in it.
+    // Remove the previous file outside both measurements.
     std::error_code none;
     if (comm.rank() == 0 && step > 0) fs::remove(fmt::format("{}/checkpoints/checkpoint-{}.h5", folder, step - 1), none);
     ++step;
@@ -164,9 +164,9 @@ std::vector<Contest> measure_files(const Communicator& comm, const Options& opti
   return all;
 }
 
-/// Steps with and without a save in flight.
+/// Times of steps with and without a save in flight.
 struct StepsResult {
-  std::vector<double> without_ms, with_ms, in_flight;  // of a step; steps until the save had finished
+  std::vector<double> without_ms, with_ms, in_flight;  // of a step; number of steps until the save has finished
   double operations = 0, snapshot_ms = 0;
   std::int64_t weights = 0, layers = 0, snapshot_bytes = 0, saved_bytes = 0;
 
@@ -194,7 +194,7 @@ StepsResult measure_steps(const Communicator& comm, const Options& options, cons
       layers.values()[i] -= 1e-9F * momentum[i];
     }
   };
-  // Ranks agree on when a save has finished: each makes as many steps. That is part of both.
+  // Ranks agree when a save has finished, so each makes the same number of steps. Both measurements include that.
   const auto train_until = [&](const auto& finished) {
     std::int64_t steps = 0;
     for (std::int64_t left = 1; left > 0; ++steps) {
@@ -204,7 +204,7 @@ StepsResult measure_steps(const Communicator& comm, const Options& options, cons
     return steps;
   };
   Progress progress(comm.rank() == 0, "steps", options.rounds + 1);
-  for (int round = -1; round < options.rounds; ++round) {  // in the first one thresholds settle, and the snapshot gets its memory
+  for (int round = -1; round < options.rounds; ++round) {  // the first round settles thresholds and allocates the snapshot
     std::int64_t steps = 0;
     std::optional<Operation> save;
     const double with = milliseconds([&] {

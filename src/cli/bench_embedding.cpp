@@ -1,5 +1,5 @@
-// weir bench embedding: exchanges of an embedding table against each other and against their volume, how much of gradients must
-// travel soon, and how long training stalls. Start it with mpirun.
+// weir bench embedding: compares the exchanges of an embedding table with each other and with their volume, and measures what share
+// of the gradients is urgent, and how long training stalls. Start it with mpirun.
 #include "cli/bench_embedding.hpp"
 
 #include <fmt/core.h>
@@ -30,7 +30,7 @@ EmbeddingInput make_input(const EmbeddingOptions& options, const Communicator& c
           std::move(make_gradients(shape.tokens * options.config.width, comm.rank(), 1)[0])};
 }
 
-/// Columns first: everything is held against them.
+/// Puts `columns` first, because all others are compared with it.
 std::vector<std::string> order_of(const std::vector<std::string>& exchanges) {
   std::vector<std::string> names = {"columns"};
   for (const std::string& name : exchanges) {

@@ -1,4 +1,4 @@
-// Every exchange of an embedding table against `columns` and against the volume that it takes.
+// Measures every exchange of an embedding table against `columns`, and against the volume that it needs.
 #include <fmt/core.h>
 
 #include "base/json.hpp"
@@ -9,16 +9,16 @@
 namespace weir::cli {
 namespace {
 
-// Times of others over that of columns, at least, for nodes of one rank at 1 Gbit/s: 4 of them; allgather's also for 8.
+// Required ratios of the other exchanges' times to that of columns: 4 one-rank nodes, 1 Gbit/s; for allgather also 8 nodes.
 constexpr double dense_bound = 5, allgather_bound_4 = 1.5, allgather_bound_8 = 2.5;
-// Bound of the volume of columns.
+// Upper bound of the volume of columns.
 constexpr double volume_bound = 1.05;
 
-/// Over all steps: times one by one, the rest as sums.
+/// Collected over all steps: each time, and sums of the rest.
 struct Sums {
   std::vector<double> step, lookup, update;
-  std::array<double, 5> most{};   ///< of a rank: bytes of ids, vectors, gradients, everything; operator new
-  std::array<double, 3> total{};  ///< of all ranks: bytes of ids, bytes of vectors and gradients, elements of distinct rows
+  std::array<double, 5> most{};   ///< maxima over ranks: bytes of ids, vectors, gradients, everything; calls of operator new
+  std::array<double, 3> total{};  ///< sums over ranks: bytes of ids, bytes of vectors and gradients, elements of distinct rows
 };
 
 void add_times(Sums& sums, std::array<double, 3> times) {

@@ -1,5 +1,5 @@
-// How long training waits for communication (EmbRace section 5.4), with and without scheduling: steps of one table and one dense
-// block, whose computing is sleep.
+// Measures how long training waits for communication (EmbRace section 5.4), with and without scheduling. Steps have one table and
+// one dense block, and their computing is sleep.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-// Bound of the scheduled training's stall, as a share of the stall without scheduling.
+// Upper bound of the scheduled training's stall, as a share of the stall without scheduling.
 constexpr double stall_bound = 0.7;
 
 struct Scheme {
@@ -36,7 +36,7 @@ EmbeddingConfig table_config(EmbeddingConfig config, const Scheme& scheme) {
   return config;
 }
 
-/// One rank's training.
+/// The training of one rank.
 class Training {
  public:
   Training(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input, const Scheme& scheme,
@@ -82,7 +82,7 @@ class Training {
 
   void lookup(int t) {
     table_.lookup(input_.ids(t), vectors_).wait();
-    // As soon as it may be: ids then travel while this rank computes, and the update does not wait for them.
+    // As early as allowed: ids then travel while this rank computes, and the update does not wait for them.
     if (scheme_.prefetch) table_.prefetch(input_.ids(t + 1));
   }
 
@@ -103,7 +103,7 @@ class Training {
     if (!scheme_.priorities) updating_->wait();
   }
 
-  /// Sleeps for `ms` in all, and makes progress in between. Only the sleep counts as computing.
+  /// Sleeps for `ms` in total, and makes progress in between. Only the sleep counts as computing.
   void compute(double ms) {
     for (double left = ms; left > 0;) {
       const double slept =
@@ -132,7 +132,7 @@ class Training {
   double slept_ = 0;
 };
 
-/// Returns the median over the steps; the slowest rank counts in each step.
+/// Returns the median over steps of the slowest rank's time.
 double median_of_slowest(const std::vector<Stall>& stalls, double Stall::*part) {
   std::vector<double> values;
   for (const Stall& stall : stalls) values.push_back(stall.*part);

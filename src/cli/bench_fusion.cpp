@@ -1,4 +1,4 @@
-// weir bench fusion: every scheme of tensor fusion on the tensors of well-known networks. Start it with mpirun.
+// weir bench fusion: compares all schemes of tensor fusion on the tensors of well-known networks. Start it with mpirun.
 #include "cli/bench_fusion.hpp"
 
 #include <weir/mpi.h>

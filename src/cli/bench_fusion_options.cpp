@@ -1,4 +1,4 @@
-// The options of `weir bench fusion`, on MPI and on simulated machines.
+// The options of `weir bench fusion`, for MPI and for simulated machines.
 #include "cli/bench_fusion.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_option.hpp"

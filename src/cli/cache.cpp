@@ -1,4 +1,4 @@
-// weir cache: folders of the sample cache, looked at and made smaller, without MPI.
+// weir cache: lists, checks and prunes folders of the sample cache, without MPI.
 #include <fmt/core.h>
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace weir::cli {
 namespace {
 
-/// A subcommand's end: CLI11 passes the status on, and prints nothing of its own.
+/// Ends a subcommand. CLI11 passes the status on, and prints nothing of its own.
 void end_with(const std::function<int()>& run) {
   int status = status_trouble;
   try {

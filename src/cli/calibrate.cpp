@@ -1,4 +1,4 @@
-// weir calibrate: measures the machine that mpirun started it on, and writes a machine file.
+// weir calibrate: measures the machine on which mpirun has started it, and writes a machine file.
 #include "model/calibrate.hpp"
 
 #include <fmt/core.h>
@@ -39,7 +39,7 @@ task<void> measure(Channel channel, Calibration& calibration) {
       co_await calibrate(channel, calibration.seconds, [](const char* what) { print_error("measuring: {}\n", what); });
 }
 
-/// Median of the slowest rank's seconds.
+/// Returns the slowest rank's seconds, median.
 double mpi_allreduce_seconds() {
   std::vector<float> data(allreduce_count);
   std::vector<double> times;
@@ -97,7 +97,7 @@ void print(const Machine& machine) {
              "time of MPI_Allreduce, relative to the formula of dense_ring");
 }
 
-/// Where the machine goes; the folder is there then.
+/// Returns where to write the machine file. Makes the folder.
 std::string output_file(const Options& options, int ranks) {
   if (!options.output.empty()) return options.output;
   if (ranks == 1)
@@ -119,7 +119,7 @@ void warn_of_crowding(const Communicator& comm) {
         ranks, processors);
 }
 
-/// What will use the file.
+/// Prints which commands and plans will use the file.
 void print_use(const std::string& file) {
   fmt::print("\nwritten to {}\n", file);
   if (file == own_machine_file())

@@ -1,4 +1,4 @@
-// weir checkpoint: files of checkpoints, looked at and divided anew, without MPI.
+// weir checkpoint: shows, compares and reshards checkpoint files, without MPI.
 #include <fmt/core.h>
 
 #include <functional>
@@ -11,8 +11,8 @@
 namespace weir::cli {
 namespace {
 
-/// A subcommand's end: CLI11 passes the status on, and prints nothing of its own. Files that are damaged end it with 1, and all
-/// else that is in its way with 2; with `damaged` 2, these as well.
+/// Ends a subcommand. CLI11 passes the status on, and prints nothing of its own. The status for damaged files is `damaged`; that of
+/// any other error is 2.
 void end_with(const std::function<int()>& run, int damaged = status_damaged) {
   int status = status_trouble;
   try {

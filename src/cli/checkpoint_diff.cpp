@@ -1,4 +1,4 @@
-// weir checkpoint diff: what differs between two files.
+// weir checkpoint diff: compares two files.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ using checkpoint::Subject;
 
 constexpr std::int64_t at_once = std::int64_t{1} << 22;  // bytes
 
-/// How elements of one rank differ.
+/// How the elements of one rank differ.
 struct Difference {
   std::int64_t elements = 0;
-  double largest = 0;        // of floats, where both are numbers
-  bool not_numbers = false;  // some are NaN, or infinite, on one side
+  double largest = 0;        // of floats that are numbers on both sides
+  bool not_numbers = false;  // some elements are NaN or infinite on one side
 };
 
 template <class T>
@@ -66,7 +66,7 @@ class Comparison {
   Comparison(const std::string& a, const std::string& b)
       : a_(a), b_(b), progress_("comparing", array_bytes(a_.index) + array_bytes(b_.index)) {}
 
-  /// Whether anything differs.
+  /// Returns whether anything differs.
   bool run() {
     attributes();
     values("value", a_.index.values, b_.index.values);
@@ -145,7 +145,7 @@ class Comparison {
       return tell("{}: {}, {} and {}, {}", where, state_type_name(a.type), share_name(a.share), state_type_name(b.type),
                   share_name(b.share));
     if (a_.index.ranks() != b_.index.ranks()) return;
-    std::optional<ChunkReader> reader_a, reader_b;  // small datasets have no chunks
+    std::optional<ChunkReader> reader_a, reader_b;  // empty for small datasets, which have no chunks
     if (a.chunked) {
       reader_a.emplace(a_.file, a_.index, subject_a, a);
       reader_b.emplace(b_.file, b_.index, subject_b, b);

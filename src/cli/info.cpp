@@ -1,4 +1,4 @@
-// weir info: versions, build options, topology, transports, settings; algorithms and compressors with their parameters.
+// weir info: prints versions, build options, topology, transports, settings, and algorithms and compressors with their parameters.
 #include <fmt/core.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
@@ -63,7 +63,7 @@ void print_gpus(const std::vector<int>& nearest) {
   print_nccl();
 }
 
-/// Where one would run, of each rank, whatever the setting is at present.
+/// Prints where each rank's progress thread would run, whatever the present setting is.
 void print_progress_threads(const detail::CommunicatorState& comm) {
   switch (comm.settings.progress_thread) {
     case ProgressThreadSetting::off:
@@ -98,7 +98,7 @@ std::string hwloc_version_text(unsigned version) {
   return fmt::format("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff);
 }
 
-/// Selects from arrays that no cache holds until it is known which way is faster, a matter of milliseconds.
+/// Measures selection from uncached arrays until it is known which variant is faster. This takes milliseconds.
 std::string measured_read_ahead() {
   constexpr std::int64_t count = 1 << 23;
   const std::vector<float> gradient(count, 1.0f);
@@ -180,7 +180,7 @@ void print_compressors() {
   for (const Carriage carriage : {Carriage::packed, Carriage::sparse, Carriage::linear}) {
     std::vector<std::string_view> carriers;
     for (const AllreduceRow& row : allreduce_registry()) {
-      if (!row.host_memory) continue;  // what linear ones make is summed in host memory
+      if (!row.host_memory) continue;  // the results of linear compressors are summed in host memory
       if (carriage == Carriage::sparse ? row.sparse() : carriage == Carriage::packed ? row.packed() : row.dense())
         carriers.push_back(row.name);
     }
@@ -199,7 +199,7 @@ void print_thresholds() {
   }
 }
 
-/// With what --compressor and --compressor-parameters say.
+/// Returns the configuration with --compressor and --compressor-parameters.
 AllreduceConfig config_of(const Options& options) {
   AllreduceConfig config = options.config;
   if (!config.compressor.empty() || !config.compressor_parameters.empty()) {

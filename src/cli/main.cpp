@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   weir::cli::add_checkpoint(app);
   weir::cli::add_cache(app);
 
-  // As diff(1): scripts tell a command line that is wrong from files that are.
+  // Like diff(1), so that scripts can tell a wrong command line from damaged or differing files.
   const bool of_files = argc > 1 && (argv[1] == std::string_view("checkpoint") || argv[1] == std::string_view("cache"));
   return weir::cli::run_program(app, argc, argv, of_files ? std::optional(2) : std::nullopt);
 }

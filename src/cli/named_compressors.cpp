@@ -23,7 +23,7 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
-/// A text for each name; more where `parameters` has more.
+/// Returns one text for each name, or more if `parameters` has more.
 std::vector<std::string> texts_of(const std::vector<std::string>& names, const std::string& parameters) {
   std::vector<std::string> texts(names.size());
   if (parameters.find('|') != std::string::npos) {
@@ -38,7 +38,7 @@ std::vector<std::string> texts_of(const std::vector<std::string>& names, const s
   return texts;
 }
 
-/// Each compressor with its text, so that none of them is dropped.
+/// Checks each compressor with its own text, so that none is dropped.
 void check(const std::vector<std::string>& names, const std::vector<std::string>& texts, const std::string& given) {
   for (const std::string& name : names) {
     if (name != "none") static_cast<void>(compress::find_compressor(name));

@@ -38,7 +38,7 @@ std::string name_of(const Row& r) {
   return usual ? name : name + " " + r.ran_compressor;
 }
 
-/// Returns the width of a column that fits the texts of all rows: at least `least`.
+/// Returns the width of a column that fits the texts of all rows, at least `least`.
 template <class Text>
 std::size_t width_of(const std::vector<Row>& rows, std::size_t least, Text text) {
   for (const Row& r : rows) least = std::max(least, text(r).size());

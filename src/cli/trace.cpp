@@ -1,4 +1,4 @@
-// weir trace: what ranks have written about themselves, put together.
+// weir trace: combines the traces and dumps of ranks.
 #include <fmt/core.h>
 
 #include "base/standard_error.hpp"
@@ -20,7 +20,7 @@ void print(const Remarks& remarks) {
   for (const std::string& remark : remarks) print_error("weir: {}\n", remark);
 }
 
-/// Traces of one run and how their clocks stand.
+/// The traces of one run, and the offsets of their clocks.
 struct Traces {
   Traces(const Options& options, Remarks& remarks)
       : infos(read_infos(rank_files(options.folder, "trace", options.communicator, remarks), remarks)),
