@@ -69,8 +69,7 @@ class PlanImpl : public AsynchronousCall {
   /// runs.
   [[nodiscard]] std::int64_t common_runs() const { return state_.delivered_runs - state_.encoded_runs; }
 
-  AllreduceConfig
-      config;  ///< the configuration in force; `algorithm` and the wire settings are those that `auto` stands for at present
+  AllreduceConfig config;   ///< in force; `algorithm` and the wire settings are those that `auto` stands for now
   std::string explanation;  ///< the explanation of the choice of algorithm, followed by the plan's own
   Statistics statistics;
   /// See AllreducePlan.
