@@ -143,7 +143,7 @@ class Contribution {
   Selector<Arrays> selector_;
   ErrorFeedback<Arrays> feedback_;
   Array residual_, rounded_;
-  // Of the last run:
+  // State of the last run:
   const G* gradient_ = nullptr;
   const T* prepared_ = nullptr;  // what error feedback put in the gradient's place, or nullptr
   SparseVector<T> selection_;

@@ -315,7 +315,7 @@ class Selector {
   typename Arrays::template Array<T> sample_;
   std::unique_ptr<ThresholdEstimator<T>> estimator_;  // null if thresholds are exact, reused or sampled
   State state_;
-  // Of the last selection:
+  // State of the last selection:
   const Entries* selected_ = &candidates_;
   std::int64_t count_ = 0;
   Key<T> floor_ = 1;     // the candidates are all entries with at least this key
