@@ -28,8 +28,8 @@ namespace weir::wire {
 struct Wire {
   WireFormat format = WireFormat::compact;
   WireValues values = WireValues::native;
-  int halvings =
-      0;  ///< values travel divided by 2^halvings, so that float16 can hold sums of up to 2^halvings values; 0 for other values
+  /// Values travel divided by 2^halvings, so that float16 can hold sums of up to 2^halvings values. 0 for other value types.
+  int halvings = 0;
 };
 
 /// Returns the halvings that sums of `summands` values need. bfloat16 has the range of float32 and needs none.

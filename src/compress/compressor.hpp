@@ -61,10 +61,10 @@ struct CompressorRow {
   double (*picking_value)(const Parameters&) = nullptr;  ///< for above_value
   bool (*scales_up)(const Parameters&) = nullptr;        ///< for random picking: values travel times n / k
   Momentum (*momentum)(const Parameters&) = nullptr;     ///< nullptr: Momentum{}
-  std::string_view (*why_not_by)(const Parameters&, const AllreduceRow&) =
-      nullptr;  ///< says why an algorithm of its kind cannot carry it; nullptr or an empty answer: it can
-  std::string_view (*why_no_feedback)(const Parameters&) =
-      nullptr;                                 ///< says why it cannot have error feedback; nullptr or an empty answer: it can
+  /// Says why an algorithm of its kind cannot carry it. nullptr or an empty answer: it can.
+  std::string_view (*why_not_by)(const Parameters&, const AllreduceRow&) = nullptr;
+  /// Says why it cannot have error feedback. nullptr or an empty answer: it can.
+  std::string_view (*why_no_feedback)(const Parameters&) = nullptr;
   void (*check)(const Parameters&) = nullptr;  ///< throws if parameters within their ranges are wrong together
   std::unique_ptr<PackedCodec> (*codec)(const Parameters&) = nullptr;  ///< for packed compressors, in host memory
   DeviceScheme (*device_scheme)(const Parameters&) = nullptr;  ///< nullptr: CUDA memory goes through the codec of host memory
