@@ -1,8 +1,8 @@
-// wire.hpp: how a sorted sparse vector travels. Pure functions without allocation; several threads may share one long message, and
-// its bytes are those of one thread.
+// wire.hpp: how a sorted sparse vector travels. The functions are pure and do not allocate. Several threads may share the work on a
+// long message; its bytes are the same as with one thread.
 //
-// A message carries no header: its format and its exact size follow from the number of entries, the range that their indices lie
-// in and the wire settings, which sender and receiver both know. Under WireFormat::compact the smallest of these is taken:
+// A message has no header. Its format and its exact size follow from the number of entries, the range of their indices and the wire
+// settings, which sender and receiver both know. WireFormat::compact takes the smallest of these formats:
 //
 //   coo          values; 32-bit indices relative to the range
 //   elias_fano   values; the low 4, 8, 12 or 16 bits of each index; for entry i with high bits h the set bit h + i of
@@ -10,7 +10,7 @@
 //   bitmap       values; `range` bits, set where there is an entry
 //   dense        `range` values, all bits set where there is no entry
 //
-// All is little-endian. A message may start at any address. T is float or double; double travels as it is only.
+// Messages are little-endian and may start at any address. T is float or double. double travels only unrounded.
 #pragma once
 
 #include <algorithm>

@@ -98,8 +98,8 @@ class HostSpace {
     kernels::host::shift_indices(entries.indices, entries.count, offset, entries.indices);
   }
 
-  /// Writes a + b to the memory of `to`, or returns a. Returns the segment with its count. `number` is the index of the sum among
-  /// those of one tree.
+  /// Write a + b, or a, to the memory of `to`. Return it with its count. `number` is the index of the sum among those of one
+  /// tree.
   [[nodiscard]] Segment merge_add(Segment a, Segment b, Segment to, int /*number*/) {
     to.count = merge_.merge_add(a, b, to);
     return to;

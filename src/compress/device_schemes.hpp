@@ -1,10 +1,10 @@
-// device_schemes.hpp: the quantisers of quantiser-inl.hpp for one element at a time, as kernels for CUDA memory want them: the same
-// messages, bit for bit, where nothing is fused. A Scheme here:
+// device_schemes.hpp: the quantisers of quantiser-inl.hpp for one element at a time, for kernels for CUDA memory. The messages are
+// the same, bit for bit, if no operations are fused. A Scheme here has:
 //
 //   static constexpr bool random, votes; static constexpr int headers;   // as there
-//   static constexpr Measure measure;                                    // what the header of a bucket comes from
+//   static constexpr Measure measure;                                    // what a bucket's header is computed from
 //   int bits() const;
-//   void header(const Sums&, std::int64_t count, float* header) const;   // unless `measure` is nothing or largest
+//   void header(const Sums&, std::int64_t count, float* header) const;   // not if `measure` is nothing or largest
 //   Scale scale(const float* header) const;
 //   int encode(Scale, float x, std::uint32_t random) const; float decode(Scale, int code) const;
 #pragma once

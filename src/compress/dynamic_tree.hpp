@@ -9,8 +9,8 @@ namespace weir::compress {
 
 inline constexpr int dynamic_tree_decades = 7;
 
-/// There are 64 >> z codes with z zeros, and the lowest of them is 64 >> z. The other entries of a decade are found by 3 bits of
-/// the exponent of a number that differs in these bits between decades.
+/// There are 64 >> z codes with z zeros, and the lowest of them is 64 >> z. The other table entries of a decade are found by
+/// 3 bits of the exponent of a number that differs in these bits between decades.
 struct DynamicTreeTables {
   float above[dynamic_tree_decades];      ///< relative values above this are in the decade
   float per_value[dynamic_tree_decades];  ///< codes per relative value, in the decade

@@ -153,7 +153,7 @@ void multiply_columns(MatrixShape shape, const float* m, const float* p, std::in
     add_row(m + row * columns, row < whole_rows ? columns : shape.last_length(), p + row * rank, rank, q, columns);
 }
 
-/// Splits two rows, which may be the same. `rest` and `out` are written in the places of `m`.
+/// Splits two rows of `m`, which may be the same row. Writes the same rows of `rest` and `out`.
 class Splitter {
  public:
   Splitter(const float* p, const float* q, std::int64_t q_stride, std::int64_t rank, float factor)

@@ -1,19 +1,19 @@
-// quantiser-inl.hpp: compressors that give every element a code of a few bits, and every bucket of elements a few numbers that say
-// what the codes mean; compiled once per instruction set, as Highway's foreach_target.h asks.
+// quantiser-inl.hpp: compressors that give every element a code of a few bits, and every bucket of elements a header of a few
+// numbers, which determine the values of the codes; compiled once per instruction set, as Highway's foreach_target.h asks.
 //
-// A message: the numbers of all buckets, then the codes (code_bits.hpp). What makes such a compressor is a Scheme:
+// A message has the headers of all buckets, then the codes (code_bits.hpp). A Scheme defines the compressor:
 //
-//   static constexpr int headers;        // numbers of a bucket; 0: none, and `measure` is never called
-//   static constexpr bool random;        // encode() wants random bits
-//   static constexpr bool votes;         // what is summed is a vote: its sign counts
-//   int bits() const;                    // of a code, 1 to 8
+//   static constexpr int headers;        // numbers per bucket; if 0, `measure` is never called
+//   static constexpr bool random;        // encode() needs random bits
+//   static constexpr bool votes;         // the sum is a vote: only its sign counts
+//   int bits() const;                    // bits of a code, 1 to 8
 //   void measure(const float* x, std::int64_t count, float* header) const;
-//   struct Scale;                        // of one bucket; bool blank() const: its elements do not matter, it encodes zeros
+//   struct Scale;                        // of one bucket; bool blank() const: true if it encodes zeros, whatever its elements
 //   Scale scale(const float* header) const;
 //   Ints encode(Scale, Floats x, Uints random) const;  // codes below 2^bits
 //   Floats decode(Scale, Ints codes) const;
 //
-// encode() and decode() have to give the same bits on every instruction set: nothing is fused (-ffp-contract=off).
+// encode() and decode() must give the same bits on every instruction set: no operations are fused (-ffp-contract=off).
 #if defined(WEIR_COMPRESS_QUANTISER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_COMPRESS_QUANTISER_INL
 #undef WEIR_COMPRESS_QUANTISER_INL

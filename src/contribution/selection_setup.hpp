@@ -28,7 +28,7 @@ struct SelectionSetup {
   double picking_value = 0;  ///< for Picking::above_value
   bool scales_up = false;    ///< for Picking::random
 
-  /// Returns the first key whose value would not be finite as it travels, if k entries are picked.
+  /// Returns the first key whose value would not be finite as it travels, if k random entries are picked.
   template <class T>
   [[nodiscard]] Key<T> first_wild(std::int64_t k) const {
     return scales_up && k > 0 ? first_overflow<T>(std::ceil(static_cast<double>(count) / static_cast<double>(k))) : key_infinity<T>;

@@ -102,7 +102,7 @@ template <class T>
   spec.type = config.type;
   spec.final_k = spec.largest_k = contents.k;
   spec.at_most_k = shared.threshold().at_most_k();
-  // Use at least what the units may select together: each guard rounds down on its own.
+  // This is at least what the units may select together, since the guard of each unit rounds down.
   spec.largest_local = most_selected(spec.at_most_k, contents.count, contents.k);
   spec.reuse_period = shared.threshold().period();
   spec.wire_format = config.wire_format;

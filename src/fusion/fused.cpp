@@ -69,7 +69,7 @@ const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config
   return *best;
 }
 
-/// Lines tensors up backwards, each ready as soon as it has been sparsified.
+/// Chooses scheme and algorithm. Lines tensors up backwards, each ready as soon as it has been sparsified.
 FusionSetup set_up(CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
   FusionSetup setup;
   setup.config = config;
