@@ -1,5 +1,6 @@
-// device_space.hpp: what an exchange does with the entries of one rank, in CUDA memory: the members of HostSpace as work on the
-// plan's stream. The host waits in tasks only: for counts, before messages are sent, and at the end for what the decoded ones were.
+// device_space.hpp: the operations of an exchange on the entries of one rank, in CUDA memory: the members of HostSpace as work on
+// the plan's stream. The host waits only in tasks: for counts, before messages are sent, and at the end to check the decoded
+// messages.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class DeviceSpace {
   static constexpr bool asynchronous = true;
   static constexpr MemorySpace memory = MemorySpace::cuda;
 
-  /// Messages go through pinned memory, as large as theirs, unless the transport takes GPU memory.
+  /// Sends messages through pinned memory of the same size, unless the transport accepts GPU memory.
   class StagingBuffer {
    public:
     StagingBuffer(const DeviceSpace& space, std::int64_t bytes) : pinned_(space.direct_ ? 0 : bytes) {}
@@ -163,9 +164,9 @@ class DeviceSpace {
   int device_;
   bool direct_;
   cuda::DeviceArray<std::byte> scratch_;
-  cuda::DeviceArray<std::int64_t> counts_;  // of the sums of a tree, and, last, of what was kept
+  cuda::DeviceArray<std::int64_t> counts_;  // of the sums of a tree, and at the end of what was kept
   cuda::DeviceArray<std::uint64_t> bins_;
-  // What the device tells the host; written and read before the next thing is asked for.
+  // Results that the device returns to the host. Each is read before the next is requested.
   cuda::PinnedArray<CutCounts> told_;
   cuda::PinnedArray<std::uint64_t> words_, boundaries_;
   cuda::PinnedArray<std::int64_t> verdicts_;  // of the messages decoded since the last wait
