@@ -329,8 +329,7 @@ void add_bench_allreduce(Command& bench) {
   add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
   command.option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
       .non_negative();
-  command.option("--result", options->result, "result of sparse algorithms")
-      .one_of({"sparse", "in_place", "both"});
+  command.option("--result", options->result, "result of sparse algorithms").one_of({"sparse", "in_place", "both"});
   command.flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce beside (the default)");
   command.flag("--side-by-side", options->side_by_side,
                "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
