@@ -369,12 +369,14 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     const auto is_awaited = [](const Slot<T>& slot) { return slot.arrival == Arrival::awaited; };
     const bool any = !std::all_of(shared_.slots.begin(), shared_.slots.end(), is_awaited);
     const Wrong wrong = any ? Wrong::missing : Wrong::nothing;
+    const bool misnumbered = error_.kind<Wrong>() == Wrong::unknown;  // which explains what is missing
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
       if (!is_awaited(shared_.slots[tensor])) continue;
       const bool may = tensors[tensor].optional;
       if (may) ++shared_.statistics.tensors_skipped;
       if (!may) note(wrong, static_cast<std::int64_t>(tensor));
-      hand_in(static_cast<int>(tensor), may ? ErrorReport() : report(wrong, static_cast<std::int64_t>(tensor)));
+      const ErrorReport missing = misnumbered ? error_ : report(wrong, static_cast<std::int64_t>(tensor));
+      hand_in(static_cast<int>(tensor), may ? ErrorReport() : missing);
     }
     iteration_.on(IterationEvent::close);
     if (phases_) phases_->end();
