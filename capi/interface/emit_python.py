@@ -99,12 +99,12 @@ def status_lines():
     out = ["class Status(IntEnum):", '    """How a call of the library ended."""', ""]
     out += [f"    {name} = {value}  # {text}" for name, value, text in statuses()]
     out += ["", "", "class Error(Exception):", '    """Exception that every call throws: a status, and a text that says what was wrong and what would be right."""', "",
-            "    status: Status = Status.INTERNAL", ""]
+            '    __module__ = "weir"  # as tracebacks name it', "    status: Status = Status.INTERNAL", ""]
     for name, _, text in statuses():
         if name == "OK":
             continue
         bases = ", ".join(["Error", *filter(None, [BASES.get(name)])])
-        out += ["", f"class {error_name(name)}({bases}):", f'    """{text[0].upper() + text[1:]}."""', "", f"    status = Status.{name}", ""]
+        out += ["", f"class {error_name(name)}({bases}):", f'    """{text[0].upper() + text[1:]}."""', "", '    __module__ = "weir"', f"    status = Status.{name}", ""]
     out += ["", "ERRORS: Dict[int, Type[Error]] = {"]
     out += [f"    {value}: {error_name(name)}," for name, value, _ in statuses() if name != "OK"]
     return out + ["}"]
