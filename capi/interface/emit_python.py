@@ -98,7 +98,7 @@ def statuses():
 def status_lines():
     out = ["class Status(IntEnum):", '    """How a call of the library ended."""', ""]
     out += [f"    {name} = {value}  # {text}" for name, value, text in statuses()]
-    out += ["", "", "class Error(Exception):", '    """Exception that every call throws: a status, and a text that says what was wrong and what would be right."""', "",
+    out += ["", "", "class Error(Exception):", '    """Exception that every call raises: a status, and a text that says what was wrong and what would be right."""', "",
             '    __module__ = "weir"  # as tracebacks name it', "    status: Status = Status.INTERNAL", ""]
     for name, _, text in statuses():
         if name == "OK":

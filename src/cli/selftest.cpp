@@ -304,8 +304,8 @@ void run(const Options& options) {
       for (const Outcome& o : outcomes)
         fmt::print("{:<10} {:<{}} {:>6} steps {:>8.2f} s  {}\n", o.kind, o.text(), width, o.steps, o.seconds,
                    o.wrong.empty() ? "ok" : "FAILED: " + o.wrong);
-      fmt::print("{}: {} of {} on {} ranks of {} nodes\n", failed == 0 ? "passed" : "FAILED",
-                 failed == 0 ? outcomes.size() : failed, outcomes.size(), comm.size(), comm.state()->topology.node_count());
+      fmt::print("{}: {} of {}; ranks: {}, nodes: {}\n", failed == 0 ? "passed" : "FAILED", failed == 0 ? outcomes.size() : failed,
+                 outcomes.size(), comm.size(), comm.state()->topology.node_count());
       std::fflush(stdout);
       if (!options.json.empty()) write(outcomes, comm, options.json);
     }

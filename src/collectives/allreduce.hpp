@@ -188,8 +188,8 @@ struct CounterInfo {
 };
 
 /// The counter that plans of all sparse algorithms have.
-inline constexpr CounterInfo rethresholded{
-    "rethresholded", "threshold reuse: this rank found its threshold anew, after a period or to keep its count"};
+inline constexpr CounterInfo rethresholded{"rethresholded",
+                                           "runs in which this rank computed a new threshold, with threshold = reuse"};
 
 /// One row of the registry, in the file of its algorithm. It has factories of one kind: dense, sparse or packed. Dense factories
 /// are for host memory; in CUDA memory the plan builds dense algorithms from NCCL's operations.

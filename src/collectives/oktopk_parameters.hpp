@@ -47,9 +47,9 @@ inline constexpr std::array oktopk_parameters = {
 };
 
 inline constexpr std::array oktopk_counters = {
-    CounterInfo{"global_rethresholded", "threshold reuse: the global threshold was found anew"},
-    CounterInfo{"recut", "regions were re-cut because sizes showed imbalance"},
-    CounterInfo{"balanced", "ranks balanced what they gathered"},
+    CounterInfo{"global_rethresholded", "runs that computed a new global threshold, with threshold = reuse"},
+    CounterInfo{"recut", "runs that cut the regions anew, because they were unbalanced"},
+    CounterInfo{"balanced", "runs in which ranks balanced what they gathered"},
 };
 /// The bits of SparseOutcome::counted.
 inline constexpr std::uint32_t counted_rethresholded = 1, counted_recut = 2, counted_balanced = 4;

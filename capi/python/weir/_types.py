@@ -43,7 +43,7 @@ class Status(IntEnum):
 
 
 class Error(Exception):
-    """Exception that every call throws: a status, and a text that says what was wrong and what would be right."""
+    """Exception that every call raises: a status, and a text that says what was wrong and what would be right."""
 
     __module__ = "weir"  # as tracebacks name it
     status: Status = Status.INTERNAL
