@@ -227,7 +227,7 @@ refuse "compute-ms" "$weir" "${small[@]}" --compute-ms -1
 algorithms=$("$weir" info | sed -n '/algorithms$/,/^$/s/^  \([a-z0-9_]*\) .*/\1/p')
 for ranks in $(in_turn_of 1 2 3); do
   tested=$("${mpirun[@]}" "$ranks" "$weir" selftest --json "$work/selftest.json")
-  expect "$tested" "^passed: .* on $ranks ranks of 1 nodes"
+  expect "$tested" "^passed: .*; ranks: $ranks, nodes: 1"
   for name in dense_ring dense_torus2d topk_allgather gtopk gaussiank hitopk oktopk hi_oktopk $algorithms; do
     [ "$name" = dense_nccl ] || expect "$tested" "^allreduce +$name( of lossless)? +4 steps .* ok$"
   done
