@@ -53,7 +53,7 @@ if(WEIR_WITH_NCCL)
     string(REPLACE ";" "." nccl_version "${nccl_version}")
     if(nccl_version VERSION_GREATER_EQUAL 2.18)
       set(WEIR_NCCL ON)
-    else() # the next candidate may be found
+    else() # the next configuration searches again
       unset(WEIR_NCCL_INCLUDE_DIR CACHE)
     endif()
   endif()

@@ -22,8 +22,7 @@ version=$(sed -n 's/^project(weir VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git -C "$root" archive --prefix="weir-$version/" "$commit" | tar -x -C "$work"
-python3 "$work/weir-$version/capi/interface/generate.py" --build "$work/weir-$version/generated"
-find "$work" -name __pycache__ -prune -exec rm -r {} +
+python3 -B "$work/weir-$version/capi/interface/generate.py" --build "$work/weir-$version/generated"
 mkdir -p "$out"
 tar -C "$work" --sort=name --owner=0 --group=0 -czf "$out/weir-$version.tar.gz" "weir-$version"
 echo "$out/weir-$version.tar.gz"

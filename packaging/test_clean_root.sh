@@ -108,7 +108,7 @@ if [ -n "$build_deb" ]; then
   mkdir "$root/source"
   mount -o bind,ro "$here/.." "$root/source"
   apt update
-  apt "install --no-install-recommends g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libhdf5-dev \
+  apt "install --no-install-recommends g++ gfortran cmake ninja-build pkg-config python3 libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libhdf5-dev \
     libjpeg-dev libtbb-dev libxxhash-dev zlib1g-dev libfmt-dev libcli11-dev nlohmann-json3-dev dpkg-dev file lintian"
   echo "-- building with $(in_root "g++ --version | head -1")"
   in_root "cmake -S /source -B /build -G Ninja -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_UNITY_BUILD=ON \

@@ -65,6 +65,7 @@ module weir_fusion
     procedure :: wait
     !> (ierr): waits until all updates are delivered and all ranks have ended the iteration.
     procedure :: wait_all
+    !> (ierr): makes progress on everything in flight on the communicator, without waiting.
     procedure :: progress
     !> (name, ierr): returns the number of the tensor of this name.
     procedure :: find_tensor

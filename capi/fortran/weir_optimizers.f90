@@ -39,7 +39,7 @@ module weir_optimizers
     !> In CUDA memory (weights, gradients, learning_rate, stream, ierr): arrays of addresses, and a cudaStream_t, all type(c_ptr).
     !> The step runs after the work on the stream, and work put onto the stream after the call sees the weights.
     generic :: step => step_flat, step_addresses, step_on_stream
-    !> (rates, ierr): returns the layers' factors of the learning rate in the last step, in an allocatable array of real64.
+    !> (rates, ierr): returns each layer's own rate in the last step, without the learning rate, in an allocatable array of real64.
     procedure :: rates => get_rates
     !> (statistics, ierr): returns what the last step did on this rank, a weir_optimizer_statistics.
     procedure :: statistics => get_statistics

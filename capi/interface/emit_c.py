@@ -90,7 +90,7 @@ def aligned(lines):
 
 def types_h(interface):
     out = ["/* weir/types.h: the enumerations and structs of the C interface. Included by weir/weir.h.",
-           " * Made by capi/interface/generate.py from interface.toml: change that. */",
+           " * Made by capi/interface/generate.py from interface.toml. Edit that file. */",
            "#ifndef WEIR_TYPES_H", "#define WEIR_TYPES_H", "", "#include <stddef.h>", "#include <stdint.h>", ""]
     for enum in interface.enums:
         out += c_comment(enum.doc.replace("WEIR_ERR", "WEIR_ERR"))
@@ -100,7 +100,7 @@ def types_h(interface):
             out += c_line(f"  {enum.constant(value.name)} = {value.value}{comma}", value.doc)
         out += [f"}} {enum.c_name};", ""]
     for name, of in CONSTANTS.items():
-        out += [f"#define WEIR_{name.upper()} {len(interface.enum(of).values)} /**< values of {interface.enum(of).c_name} */", ""]
+        out += [f"#define WEIR_{name.upper()} {len(interface.enum(of).values)} /**< number of values of {interface.enum(of).c_name} */", ""]
     for struct in interface.structs:
         initializer = f"{struct.c_name.upper()}_INIT"
         out += c_comment(struct.doc + (f" Start from {initializer}." if struct.is_config else " Set struct_size to its size before a call fills it."))
@@ -134,7 +134,7 @@ def cpp_default(interface, field):
 
 def types_hpp(interface):
     out = ["// weir/types.hpp: the enumerations and structs of the C++ interface. Included by weir/weir.hpp.",
-           "// Made by capi/interface/generate.py from interface.toml: change that.",
+           "// Made by capi/interface/generate.py from interface.toml. Edit that file.",
            "#ifndef WEIR_TYPES_HPP", "#define WEIR_TYPES_HPP", "", "#include <array>", "#include <cstdint>", "#include <string>", "#include <string_view>", "", "namespace weir {", ""]
     for enum in interface.enums:
         out += cpp_comment(enum.doc)
@@ -147,7 +147,7 @@ def types_hpp(interface):
         else:
             out += [f"enum class {enum.name} : std::int32_t {{ " + ", ".join(f"{value.name} = {value.value}" for value in enum.values) + " };", ""]
     for name, of in CONSTANTS.items():
-        out += [f"inline constexpr int {name} = {len(interface.enum(of).values)};  ///< values of {of}", ""]
+        out += [f"inline constexpr int {name} = {len(interface.enum(of).values)};  ///< number of values of {of}", ""]
     for struct in (struct for struct in interface.structs if not struct.is_array):
         out += cpp_comment(struct.doc)
         out.append(f"struct {struct.name} {{")
@@ -162,13 +162,13 @@ def types_hpp(interface):
 
 def fields_hpp(interface):
     out = ["// fields.hpp: names of enumerators, and the fields of configurations with their limits, for checks, comparison and messages.",
-           "// Made by capi/interface/generate.py from interface.toml: change that.",
+           "// Made by capi/interface/generate.py from interface.toml. Edit that file.",
            "#pragma once", "", "#include <array>", "#include <limits>", "#include <string_view>", "#include <weir/types.hpp>", "", "namespace weir {", "",
            "/// The names of an enumeration's values, which are 0, 1, 2, ...", "template <class Enum>", "inline constexpr std::array<std::string_view, 0> names_of{};", "// clang-format off"]
     for enum in interface.enums:
         names = ", ".join(f'"{value.text}"' for value in enum.values)
         out += ["template <>", f"inline constexpr std::array<std::string_view, {len(enum.values)}> names_of<{enum.name}> = {{{names}}};"]
-    out += ["// clang-format on", "", "/// What is known of a field besides its value.", "struct FieldInfo {", "  std::string_view name;",
+    out += ["// clang-format on", "", "/// Describes a field.", "struct FieldInfo {", "  std::string_view name;",
             "  bool agreed = true;  ///< equal on all ranks", "  double least = -std::numeric_limits<double>::infinity();",
             "  double most = std::numeric_limits<double>::infinity();", '  std::string_view most_text{};  ///< as text: "2^48"',
             '  std::string_view example{};  ///< a sensible value; empty where any is', "};", ""]
@@ -191,7 +191,7 @@ def fields_hpp(interface):
 
 
 def convert_hpp(interface):
-    out = ["// convert.hpp: structs of C to those of C++ and back.", "// Made by capi/interface/generate.py from interface.toml: change that.",
+    out = ["// convert.hpp: structs of C to those of C++ and back.", "// Made by capi/interface/generate.py from interface.toml. Edit that file.",
            "#pragma once", "", "#include <weir/types.h>", "", "#include <algorithm>", "#include <weir/types.hpp>", "", "namespace weir::capi {", ""]
     for struct in (struct for struct in interface.structs if not struct.is_array):
         if struct.is_config:

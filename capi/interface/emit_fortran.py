@@ -93,7 +93,7 @@ def field_doc(interface, field):
 
 def types_f90(interface):
     out = ["! weir_types.f90: the constants, configurations and results of Fortran. Used through module weir.",
-           "! Made by capi/interface/generate.py from interface.toml and status.h: change those.",
+           "! Made by capi/interface/generate.py from interface.toml and status.h. Edit those files.",
            "module weir_types",
            "  use, intrinsic :: iso_fortran_env, only: int64, real64",
            "  implicit none",
@@ -110,9 +110,9 @@ def types_f90(interface):
     for name, of in CONSTANTS.items():
         values = interface.enum(of).values
         first = interface.enum(of).constant(values[0].name)
-        out += [f"  integer, parameter :: WEIR_{name.upper()} = {len(values)} !< values of {first}, ...", ""]
+        out += [f"  integer, parameter :: WEIR_{name.upper()} = {len(values)} !< number of values of {first}, ...", ""]
     out += [f"  integer, parameter :: WEIR_TEXT_LENGTH = {TEXT_LENGTH} !< of texts in configurations; longer ones are cut",
-            f"  integer, parameter :: WEIR_LONG_TEXT_LENGTH = {LONG_TEXT_LENGTH} !< of folders and the like: no path is longer", ""]
+            f"  integer, parameter :: WEIR_LONG_TEXT_LENGTH = {LONG_TEXT_LENGTH} !< length of texts that may be paths; no path is longer", ""]
     for struct in (struct for struct in interface.structs if not struct.is_array):
         out += [*doc_lines(struct.doc, "  "), f"  type :: {struct.c_name}"]
         for field in struct.fields:
@@ -232,7 +232,7 @@ def c_f90(interface):
     own = [f"c_{short(item.c_name)}" for item in interface.structs] + [f"c_{short(item.name)}" for item in functions]
     own += [f"{short(struct.c_name)}_texts" for struct in counted]
     return ["! weir_c.f90: the C interface as Fortran sees it, and its structs to those of weir_types and back. Not for users.",
-            "! Made by capi/interface/generate.py from interface.toml and the headers in include/weir: change those.",
+            "! Made by capi/interface/generate.py from interface.toml and the headers in include/weir. Edit those files.",
             "module weir_c",
             *statement(f"use, intrinsic :: iso_c_binding, only: {ISO_C_BINDING}", "  "),
             "  use weir_text, only: c_text, text_of",

@@ -7,7 +7,7 @@ import textwrap
 import model
 
 WIDTH = 132
-HEAD = "\n\nMade by capi/interface/generate.py from interface.toml and the C headers: change those."
+HEAD = "\n\nMade by capi/interface/generate.py from interface.toml and the C headers. Edit those files."
 C_TYPES = {"int64": "c_int64", "uint64": "c_int64", "float64": "c_double", "int32": "c_int32", "bool": "c_int32", "text": "c_char_p", "view": "c_char_p", "indices": "c_void_p", "values": "c_void_p"}
 TYPES = {"int64": "int", "uint64": "int", "float64": "float", "int32": "int", "bool": "bool", "text": "str", "view": "str"}
 STATUS = re.compile(r'X\((?:ERR_)?(\w+), (\d+), "([^"]*)"\)')
@@ -96,9 +96,9 @@ def statuses():
 
 
 def status_lines():
-    out = ["class Status(IntEnum):", '    """What a call of the library ends with."""', ""]
+    out = ["class Status(IntEnum):", '    """How a call of the library ended."""', ""]
     out += [f"    {name} = {value}  # {text}" for name, value, text in statuses()]
-    out += ["", "", "class Error(Exception):", '    """What every call throws: a status, and a text that says what was wrong and what would be right."""', "",
+    out += ["", "", "class Error(Exception):", '    """Exception that every call throws: a status, and a text that says what was wrong and what would be right."""', "",
             "    status: Status = Status.INTERNAL", ""]
     for name, _, text in statuses():
         if name == "OK":
@@ -138,7 +138,7 @@ def keyword_lines(interface, struct):
         text += " `type` also takes the dtype of an array."
     more = MORE.get(struct.name)
     given = [f"{more[0]}: {more[1]}"] if more else []
-    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Made with the fields of {struct.name} as keywords."""', "", "    @named", "    def __init__(", "        self,", *(f"        {item}," for item in made_from + given), "        *,",
+    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Takes the fields of {struct.name} as keywords."""', "", "    @named", "    def __init__(", "        self,", *(f"        {item}," for item in made_from + given), "        *,",
             *(f"        {parameter}," for parameter in parameters), "    ) -> None:",
             *docstring(text, [(field.name, field.doc) for field in struct.fields], "        "),
             "        self._make(", *(f"            {item}," for item in makers), f"            {struct.name}(", *packed([f"{field.name}={field.name}" for field in struct.fields], "                "), "            ),", *([f"            {more[0]},"] if more else []), "        )", "",

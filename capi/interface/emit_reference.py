@@ -28,7 +28,7 @@ def types_of(struct):
 
 def page(interface):
     out = ["# Reference: configurations, results and their values", "",
-           "<!-- Made by capi/interface/generate.py from interface.toml: change that. -->", "",
+           "<!-- Made by capi/interface/generate.py from interface.toml. Edit that file. -->", "",
            "Fields and values have the same names in C++, C, Fortran and Python. In C and Fortran, a value is a constant such as `WEIR_FLOAT32`. The C and C++ functions are",
            "documented in the headers of [`include/weir`](../include/weir), from which `cmake --build build --target weir_docs` makes pages. There are lists of",
            "[Fortran's procedures](../capi/fortran/README.md#procedures) and of [Python's classes](../capi/python/README.md#classes-and-functions).", "", "## Structs", ""]

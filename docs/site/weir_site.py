@@ -19,6 +19,8 @@ import docstrings
 ORIGINS = pages.origins()
 PAGES = {origin: name for name, origin in ORIGINS.items()}
 PAGES["docs/README.md"] = PAGES["README.md"] = "index"
+PAGES |= {f"include/weir/{header.name}": f"{'cpp' if header.suffix == '.hpp' else 'c'}/{header.stem}"
+          for header in pages.ROOT.glob("include/weir/*.h*")}
 
 
 class Links(SphinxTransform):

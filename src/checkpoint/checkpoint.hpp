@@ -89,11 +89,11 @@ class CheckpointState {
   task<void> share_outlines(Channel channel);
   void take_folder();
   task<void> lay_out(Channel channel, std::int64_t step);
-  task<void> tell(Channel channel, const std::function<void()>& make);
+  task<void> distribute(Channel channel, const std::function<void()>& make);
   void begin_preparing();
-  [[nodiscard]] Blob told() const;
-  void merge_told(checkpoint::Index& index);
-  void tell_addresses(const checkpoint::Index& index);
+  [[nodiscard]] Blob report() const;
+  void merge_reports(checkpoint::Index& index);
+  void place_chunks(const checkpoint::Index& index);
   void begin_work(std::function<void()> work);
   task<void> finish_work(Channel channel);
 

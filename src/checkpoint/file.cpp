@@ -92,9 +92,7 @@ void sync_folder(const std::string& folder) {
   const int error = errno;
   ::close(descriptor);
   errno = error;
-  if (result != 0 && error != EINVAL)
-    fail_with_errno("cannot write to folder", folder);  // EINVAL: this file system does not sync
-                                                        // folders
+  if (result != 0 && error != EINVAL) fail_with_errno("cannot write to folder", folder);  // EINVAL: folders need no sync here
 }
 
 void rename_for_good(const std::string& from, const std::string& to) {

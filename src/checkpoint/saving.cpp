@@ -202,7 +202,7 @@ task<void> CheckpointState::share_outlines(Channel channel) {
                  [&](const checkpoint::Dataset& dataset) { append(all_blobs_[rank], dataset.chunk_elements); });
     }
   };
-  co_await tell(channel, cut);
+  co_await distribute(channel, cut);
   std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
   chunk_elements_.clear();
   while (!bytes.empty()) chunk_elements_.push_back(take<std::int64_t>(bytes));
@@ -210,7 +210,7 @@ task<void> CheckpointState::share_outlines(Channel channel) {
 }
 
 /// Rank 0 makes blobs for all ranks, each after a byte 0, and sends them. If making them fails, all ranks throw rank 0's error.
-task<void> CheckpointState::tell(Channel channel, const std::function<void()>& make) {
+task<void> CheckpointState::distribute(Channel channel, const std::function<void()>& make) {
   Outcome outcome;
   if (is_first()) {
     outcome = outcome_of(make);
@@ -230,7 +230,7 @@ void CheckpointState::begin_preparing() {
 }
 
 /// Returns what rank 0 needs besides the outline: small values, then sizes and checksums of chunks.
-Blob CheckpointState::told() const {
+Blob CheckpointState::report() const {
   Blob blob;
   for (const checkpoint::OutlinedSubject& subject : outline_) {
     for (const checkpoint::OutlinedField& field : subject.fields) {
@@ -247,7 +247,7 @@ Blob CheckpointState::told() const {
   return blob;
 }
 
-void CheckpointState::merge_told(checkpoint::Index& index) {
+void CheckpointState::merge_reports(checkpoint::Index& index) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     std::size_t values = 0;
     for (const checkpoint::OutlinedSubject& subject : outlines_[rank]) {
@@ -268,7 +268,7 @@ void CheckpointState::merge_told(checkpoint::Index& index) {
   }
 }
 
-void CheckpointState::tell_addresses(const checkpoint::Index& index) {
+void CheckpointState::place_chunks(const checkpoint::Index& index) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     all_blobs_[rank].assign(1, 0);
     for_arrays(index.subjects, outlines_[rank], [&](const checkpoint::Dataset& dataset) {
@@ -292,7 +292,7 @@ void CheckpointState::take_folder() {
 }
 
 task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
-  blob_ = told();
+  blob_ = report();
   co_await blobs_.gather(channel, blob_, all_blobs_);
   const std::function<void()> lay_out_file = [&] {
     try {
@@ -306,16 +306,16 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
                 .switches = switches(),
                 .values = values_,
                 .subjects = put_together_};
-      merge_told(index_);
+      merge_reports(index_);
       structure_ = checkpoint::lay_out(index_);
-      tell_addresses(index_);
+      place_chunks(index_);
       (void)checkpoint::File::create(folder_.unfinished_of(step));
     } catch (...) {
       if (lock_) folder_.give_up(step);  // without the lock the file belongs to another run
       throw;
     }
   };
-  co_await tell(channel, lay_out_file);
+  co_await distribute(channel, lay_out_file);
   std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
   for (OutgoingArray& array : arrays_) {
     for (checkpoint::Chunk& chunk : array.chunks) chunk.address = take<std::int64_t>(bytes);

@@ -28,8 +28,7 @@ struct Row {
   std::int64_t bytes_in_node = 0,
                bytes_across = 0;  ///< to ranks of the same node and of other nodes: maximum over ranks, mean over iterations
   std::int64_t bytes_in_switch = 0,
-               bytes_across_switches =
-                   0;  ///< likewise, of `across`: to nodes of the same switch, and others or where none is known
+               bytes_across_switches = 0;  ///< parts of bytes_across: to nodes of the same switch, and to others or unknown ones
   std::int64_t selected_local_min = 0, selected_local_max = 0, selected_global_min = 0, selected_global_max = 0;
   double select_ms = 0, in_node_ms = 0, exchange_ms = 0, apply_ms = 0;
   double allocations = 0;                            ///< per iteration, by operator new, after warm-up

@@ -136,7 +136,7 @@ class ByNodeAlltoallv final : public Alltoallv {
         me_(topology.local_rank(topology.rank())),
         out_(topology.size()),
         in_(topology.size()),
-        said_first_(members_.size() + 1) {
+        sent_sizes_first_(members_.size() + 1) {
     make_routes();
     lay_out_sizes();
     for (const Route& route : routes_) {
@@ -190,7 +190,7 @@ class ByNodeAlltoallv final : public Alltoallv {
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return arena_.memory_bytes() + out_.memory_bytes() + in_.memory_bytes() + said_.bytes() + heard_.bytes();
+    return arena_.memory_bytes() + out_.memory_bytes() + in_.memory_bytes() + sent_sizes_.bytes() + received_sizes_.bytes();
   }
 
  private:
@@ -235,9 +235,9 @@ class ByNodeAlltoallv final : public Alltoallv {
       route.first_word = words[at(route.gateway)];
       words[at(route.gateway)] += map_.size(route.node) + 1;
     }
-    std::partial_sum(words.begin(), words.end(), said_first_.begin() + 1);
-    said_ = Buffer<std::int64_t>(said_first_.back());
-    heard_ = Buffer<std::int64_t>(words[at(me_)] * ranks());
+    std::partial_sum(words.begin(), words.end(), sent_sizes_first_.begin() + 1);
+    sent_sizes_ = Buffer<std::int64_t>(sent_sizes_first_.back());
+    received_sizes_ = Buffer<std::int64_t>(words[at(me_)] * ranks());
   }
 
   [[nodiscard]] std::int64_t arena_bytes() const {
@@ -251,29 +251,33 @@ class ByNodeAlltoallv final : public Alltoallv {
 
   /// Returns how many ranks my node has.
   [[nodiscard]] int ranks() const { return static_cast<int>(members_.size()); }
-  [[nodiscard]] std::int64_t words_for(int gateway) const { return said_first_[at(gateway) + 1] - said_first_[at(gateway)]; }
+  [[nodiscard]] std::int64_t words_for(int gateway) const {
+    return sent_sizes_first_[at(gateway) + 1] - sent_sizes_first_[at(gateway)];
+  }
   /// Returns what local rank `rank` sends to every rank of the other node, for a route whose gateway is this rank.
   [[nodiscard]] std::span<const std::int64_t> bytes_out(int rank, const Route& route) const {
-    return {heard_of(rank, route), at(map_.size(route.node))};
+    return {received_sizes_of(rank, route), at(map_.size(route.node))};
   }
   /// Returns what that rank expects from all ranks of the other node.
-  [[nodiscard]] std::int64_t bytes_in(int rank, const Route& route) const { return heard_of(rank, route)[map_.size(route.node)]; }
-  [[nodiscard]] const std::int64_t* heard_of(int rank, const Route& route) const {
-    return heard_.data() + rank * words_for(me_) + route.first_word;
+  [[nodiscard]] std::int64_t bytes_in(int rank, const Route& route) const {
+    return received_sizes_of(rank, route)[map_.size(route.node)];
+  }
+  [[nodiscard]] const std::int64_t* received_sizes_of(int rank, const Route& route) const {
+    return received_sizes_.data() + rank * words_for(me_) + route.first_word;
   }
 
   void exchange_sizes(Channel node) {
     for (const Route& route : routes_) {
-      std::int64_t* word = said_.data() + said_first_[at(route.gateway)] + route.first_word;
+      std::int64_t* word = sent_sizes_.data() + sent_sizes_first_[at(route.gateway)] + route.first_word;
       for (const int rank : map_.members(route.node)) *word++ = out_.bytes(rank);
       *word = in_.bytes(map_.members(route.node));
     }
-    std::copy_n(said_.data() + said_first_[at(me_)], words_for(me_), heard_.data() + me_ * words_for(me_));
+    std::copy_n(sent_sizes_.data() + sent_sizes_first_[at(me_)], words_for(me_), received_sizes_.data() + me_ * words_for(me_));
     for (int s = 1; s < ranks(); ++s) {
       const int to = (me_ + s) % ranks(), from = (me_ - s + ranks()) % ranks();
       const std::int64_t out = words_for(to), in = words_for(me_);
-      if (in > 0) size_receives_[at(from)] = node.receive(heard_.data() + from * in, 8 * in, from, Traffic::control);
-      if (out > 0) sends_.push_back(node.send(said_.data() + said_first_[at(to)], 8 * out, to, Traffic::control));
+      if (in > 0) size_receives_[at(from)] = node.receive(received_sizes_.data() + from * in, 8 * in, from, Traffic::control);
+      if (out > 0) sends_.push_back(node.send(sent_sizes_.data() + sent_sizes_first_[at(to)], 8 * out, to, Traffic::control));
     }
   }
 
@@ -400,8 +404,8 @@ class ByNodeAlltoallv final : public Alltoallv {
   Blocks<std::byte> in_;
   std::vector<Route> routes_;
   std::vector<Crossing> crossings_;
-  std::vector<std::int64_t> said_first_;  // words of said_ before those for each gateway
-  Buffer<std::int64_t> said_, heard_;     // my sizes, by gateway; the sizes from the node's ranks for me
+  std::vector<std::int64_t> sent_sizes_first_;        // words of sent_sizes_ before those for each gateway
+  Buffer<std::int64_t> sent_sizes_, received_sizes_;  // my sizes, by gateway; the sizes from the node's ranks for me
   std::vector<Request> size_receives_, neighbour_receives_, slice_receives_, sends_;
   Arena arena_;
 };

@@ -42,13 +42,13 @@ class DeviceSpace {
         scratch_(std::max(kernels::cuda::scratch_bytes(most), wire::cuda::decode_scratch<T>(most))),
         counts_(spec.ranks),
         bins_(kth_bins + 1),
-        told_(1),
+        cut_counts_(1),
         words_(std::max(kth_bins + 1, spec.ranks)),
         boundaries_(spec.ranks + 1),
         verdicts_(pieces) {}
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return scratch_.bytes() + counts_.bytes() + bins_.bytes() + told_.bytes() + words_.bytes() + boundaries_.bytes() +
+    return scratch_.bytes() + counts_.bytes() + bins_.bytes() + cut_counts_.bytes() + words_.bytes() + boundaries_.bytes() +
            verdicts_.bytes();
   }
 
@@ -135,9 +135,9 @@ class DeviceSpace {
     *above = words_.data()[kth_bins];
   }
   task<CutCounts> count_cut(Channel channel, Segment entries, Key<T> key) {
-    kernels::cuda::count_cut(queue(), entries.values, extent(entries), key, told_.data());
+    kernels::cuda::count_cut(queue(), entries.values, extent(entries), key, cut_counts_.data());
     co_await done(channel);
-    co_return *told_.data();
+    co_return *cut_counts_.data();
   }
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
     const Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
@@ -167,7 +167,7 @@ class DeviceSpace {
   cuda::DeviceArray<std::int64_t> counts_;  // of the sums of a tree, and at the end of what was kept
   cuda::DeviceArray<std::uint64_t> bins_;
   // Results that the device returns to the host. Each is read before the next is requested.
-  cuda::PinnedArray<CutCounts> told_;
+  cuda::PinnedArray<CutCounts> cut_counts_;
   cuda::PinnedArray<std::uint64_t> words_, boundaries_;
   cuda::PinnedArray<std::int64_t> verdicts_;  // of the messages decoded since the last wait
   std::int64_t decoded_ = 0;

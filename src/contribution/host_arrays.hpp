@@ -212,8 +212,8 @@ class HostArrays {
       const std::int64_t size = std::min(SelectionSetup::spare_candidates, count - begin);
       std::uint32_t* const indices = to.indices.data() + results_.kept;
       T* const values = to.values.data() + results_.kept;
-      const Key<T> floor =
-          band.start + band.slice > 0 ? band.lower : band.upper;  // once the slice is full, only entries above it count
+      // Once the slice is full, only entries above it count.
+      const Key<T> floor = band.start + band.slice > 0 ? band.lower : band.upper;
       const std::int64_t hits = kernels::host::select(x + begin, size, floor, indices, values, size);
       for (std::int64_t i = 0; i < hits; ++i) indices[i] += static_cast<std::uint32_t>(begin);
       results_.kept += kernels::host::select_band<T>(indices, values, hits, band, indices, values, nullptr, 0);

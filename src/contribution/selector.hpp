@@ -55,8 +55,8 @@ class Selector {
     const bool reuse = period_ > 0 && state_.threshold != 0 && state_.iteration % period_ != 0;
     ++state_.iteration;
     rethresholded_ = false;
-    floor_ = std::min(key_infinity<T>,
-                      co_await first_floor(gradient, residual, k, reuse));  // not the key of a NaN, which would exclude infinity
+    // A NaN's key as the floor would exclude infinity.
+    floor_ = std::min(key_infinity<T>, co_await first_floor(gradient, residual, k, reuse));
     keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
     arrays_.compensate(gradient, residual, setup_.count, floor_, keep_old_, k > 0 ? setup_.summary() : Summary::none, candidates_,
                        capacity_);

@@ -32,7 +32,7 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
       setup_(setup),
       batch_(setup.config.largest_batch),
       value_bytes_(setup.value_bytes),
-      tells_sizes_(setup.variable || goes_on_without(setup.config.on_error)),
+      sends_sizes_(setup.variable || goes_on_without(setup.config.on_error)),
       quota_(quota_of(batch_, comm->topology.size())),
       ranks_(comm->topology.size()),
       me_(comm->topology.rank()) {
@@ -259,7 +259,7 @@ task<void> BatchCall::load(std::int64_t round) {
         from = value.data;
         bytes = value.bytes;
       }
-      if (bytes < 0 && !tells_sizes_) {  // the batch fails: no caller sees the value
+      if (bytes < 0 && !sends_sizes_) {  // the batch fails: no caller sees the value
         std::fill_n(out_.data() + (slot * quota_ + i) * value_bytes_, value_bytes_, std::byte{0});
         bytes = value_bytes_;
       }
@@ -275,7 +275,7 @@ task<void> BatchCall::exchange_values(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::exchange_samples);
 
   // 1. Exchange sizes, if they differ.
-  if (tells_sizes_) {
+  if (sends_sizes_) {
     post(Traffic::control, [&](int slot, int peer) {
       const Peer& ask = asks_[static_cast<std::size_t>(peer)];
       return Block{in_sizes_.data() + ask.first + round * quota_, in_round(ask.total, round) * word_bytes,

@@ -105,7 +105,7 @@ class BatchCall final : public AsynchronousCall {
 
   const datacache::BatchSetup& setup_;
   const std::int64_t batch_, value_bytes_;
-  const bool tells_sizes_;  // owners send sizes: samples differ in size, or may be skipped
+  const bool sends_sizes_;  // owners send sizes: samples differ in size, or may be skipped
   const std::int64_t quota_;
   int ranks_, me_;
   // Requested samples, grouped by owner:

@@ -60,7 +60,7 @@ class Buffers {
           shared_.tag(first_tag + i), std::make_shared<const Contents<T>>(contents_of(division[i]))));
     return exchanges;
   }
-  /// Puts a division in force. Allocates nothing.
+  /// Puts a division in force. Only the first call allocates.
   void use(Division division, Exchanges<T> exchanges) {
     division_ = std::move(division);
     exchanges_ = std::move(exchanges);

@@ -220,8 +220,8 @@ Error error_of(ErrorReport report, const FusionConfig& config, std::span<const F
     return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} named a tensor, and it was made without any", head, rank)};
   if (kind == Wrong::unknown)
     return {WEIR_ERR_ARGUMENT,
-            fmt::format("{}: rank {} named a tensor by a number that is none{}: they are numbered 0 to {} (in Fortran 1 to {})",
-                        head, rank, number < most_tensor ? fmt::format(", {}", number) : "",
+            fmt::format("{}: rank {} named a tensor that does not exist{}: tensors are numbered 0 to {} (in Fortran 1 to {})", head,
+                        rank, number < most_tensor ? fmt::format(", number {}", number) : "",
                         static_cast<std::int64_t>(tensors.size()) - 1, tensors.size())};
   if (kind == Wrong::nothing)
     return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} waited, and has handed in no gradient since its last iteration ended: call "

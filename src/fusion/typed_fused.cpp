@@ -369,12 +369,14 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     const auto is_awaited = [](const Slot<T>& slot) { return slot.arrival == Arrival::awaited; };
     const bool any = !std::all_of(shared_.slots.begin(), shared_.slots.end(), is_awaited);
     const Wrong wrong = any ? Wrong::missing : Wrong::nothing;
+    const bool misnumbered = error_.kind<Wrong>() == Wrong::unknown;  // which explains what is missing
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
       if (!is_awaited(shared_.slots[tensor])) continue;
       const bool may = tensors[tensor].optional;
       if (may) ++shared_.statistics.tensors_skipped;
       if (!may) note(wrong, static_cast<std::int64_t>(tensor));
-      hand_in(static_cast<int>(tensor), may ? ErrorReport() : report(wrong, static_cast<std::int64_t>(tensor)));
+      const ErrorReport missing = misnumbered ? error_ : report(wrong, static_cast<std::int64_t>(tensor));
+      hand_in(static_cast<int>(tensor), may ? ErrorReport() : missing);
     }
     iteration_.on(IterationEvent::close);
     if (phases_) phases_->end();
@@ -412,7 +414,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     try {
       call.finish();
     } catch (const Error& error) {
-      tell_broken(error);
+      fail_broken(error);
     }
     require_usable();
   }
@@ -423,13 +425,13 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     try {
       if (const std::exception_ptr& error = exchange.outcome()) std::rethrow_exception(error);
     } catch (const Error& error) {
-      tell_broken(error);
+      fail_broken(error);
     }
     require_usable();
   }
   /// Must be called in the handler of `error`, which it throws again. After a timeout, adds the possible reason: an error of this
   /// rank, or what other ranks may not have done.
-  [[noreturn]] void tell_broken(const Error& error) const {
+  [[noreturn]] void fail_broken(const Error& error) const {
     if (error.status() != WEIR_ERR_TIMEOUT) throw;
     const std::string why =
         error_ ? fmt::format("on this rank, {}", error_of(error_, config, tensors).what())
@@ -504,9 +506,9 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     }
     if (!next) return;
     buffers_.use(std::move(*next), std::move(exchanges));
-    tell_division();
+    log_division();
   }
-  void tell_division() const noexcept {
+  void log_division() const noexcept {
     try {
       log(comm->settings.log, LogLevel::info, "rank {}: fused '{}' has {} buffers now; {}", comm->topology.rank(), config.name,
           buffers_.division().size(), adaptation_.text());
@@ -527,7 +529,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     if (comm->engine.detail_observers().empty()) return;
     std::int64_t bytes = 0;
     for (const FusedTensor& tensor : tensors) bytes += tensor.count * static_cast<std::int64_t>(sizeof(T));
-    comm->tell_update({config.name, s.iteration, compression(bytes, s.payload_bytes_sent), [this] { return residual_norm(); }});
+    comm->notify_update({config.name, s.iteration, compression(bytes, s.payload_bytes_sent), [this] { return residual_norm(); }});
     for (Observer* const observer : comm->engine.detail_observers()) observer->tested(selecting_, s.seconds_waited);
   }
   [[nodiscard]] double residual_norm() const {

@@ -207,7 +207,7 @@ void PlanImpl::completed() {
   statistics.messages_received = traffic.messages_received;
   if (run.error || comm->engine.detail_observers().empty()) return;
   const double ratio = compression(config.count * type_bytes(config.type), statistics.payload_bytes_sent);
-  comm->tell_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
+  comm->notify_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
 }
 
 double PlanImpl::residual_norm() const {

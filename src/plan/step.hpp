@@ -147,7 +147,7 @@ class Step {
     return compressor_.row == other.compressor_.row && compressor_.parameters == other.compressor_.parameters &&
            sums_in_nodes() == other.sums_in_nodes();
   }
-  /// Moves the state of `last`, which keeps the same state, into this step, which has not run yet. `last` is as new afterwards.
+  /// Moves the state of `last`, which keeps the same state, into this step, which must be as new. `last` is as new afterwards.
   void take_residual(Step& last) {
     estimate_.take(last.estimate_);
     if (sparse_ && last.sparse_) sparse_->take(*last.sparse_);

@@ -29,7 +29,7 @@ class Trials {
   [[nodiscard]] std::optional<std::size_t> leftover() const;
   [[nodiscard]] bool needs(std::size_t candidate) const;
 
-  /// Starts a run. Returns true if the turn has passed to another candidate: the previous one's residual is then left over.
+  /// Call before each run. Returns true if the turn has passed to another candidate: the previous one's residual is then left over.
   bool take_turns();
   void handed_on() { leftover_ = nobody; }
   /// Records a successful run before its update is applied; the time of applying is taken from the candidate's previous run.

@@ -161,11 +161,11 @@ class TypedPlan final : public PlanImpl {
     const Channel channel(comm->engine, comm->topology, run, traffic);
     const StageScope stage = channel.stage(Stage::compare_candidates);
     co_await allreduce_control(channel, times_.data(), count, count, times_.data() + count);
-    if (comm->settings.log >= LogLevel::info) tell_times();
+    if (comm->settings.log >= LogLevel::info) log_times();
     trials_.choose(static_cast<std::size_t>(std::min_element(times_.begin(), times_.begin() + count) - times_.begin()));
   }
 
-  void tell_times() const {
+  void log_times() const {
     std::string text;
     for (std::size_t i = 0; i < steps_.size(); ++i)
       text +=

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   plan_config.count = 1000;
   check(weir_plan_create(comm, &plan_config, &plan));
 
-  config.folder = argc > 1 ? argv[1] : "checkpoints"; /* one that all ranks see */
+  config.folder = argc > 1 ? argv[1] : "checkpoints"; /* a folder that all ranks see */
   check(weir_checkpoint_create(comm, &config, &checkpoint));
   check(weir_checkpoint_add_plan(checkpoint, "gradient", plan)); /* its residual and thresholds */
   check(weir_checkpoint_add_array(checkpoint, "weights", weights, WEIR_ELEMENT_FLOAT32, WEIR_DISTRIBUTION_REPLICATED, 1000, 0, 0));

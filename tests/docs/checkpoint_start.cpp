@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
     weir::AllreducePlan plan(comm, {.count = 1000});
     std::vector<float> weights(1000), gradient(1000);
 
-    weir::Checkpoint checkpoint(comm, {.folder = argc > 1 ? argv[1] : "checkpoints"});  // one that all ranks see
+    weir::Checkpoint checkpoint(comm, {.folder = argc > 1 ? argv[1] : "checkpoints"});  // a folder that all ranks see
     checkpoint.add("gradient", plan);                                                   // its residual and thresholds
     checkpoint.add_replicated("weights", std::span(weights));
     weir::Checkpoint::catch_signal(SIGTERM);  // what a batch system sends before the time is up

@@ -18,7 +18,7 @@ program checkpoint_start
   rank = comm%rank()
   call plan%create(comm, weir_allreduce_config(count=1000))
 
-  folder = 'checkpoints'               ! one that all ranks see
+  folder = 'checkpoints'               ! a folder that all ranks see
   if (command_argument_count() > 0) call get_command_argument(1, folder)
   call checkpoint%create(comm, weir_checkpoint_config(folder=folder))
   call checkpoint%add('gradient', plan)   ! its residual and thresholds
@@ -30,7 +30,7 @@ program checkpoint_start
   if (rank == 0) print '(a, i0)', 'begins at step ', step
   do while (step < 300)
     if (mod(step, 100_int64) == 0) call checkpoint%save(step)   ! returns at once: written behind the next steps
-    gradient = [(real(mod(i + rank + int(step), 7)), i = 1, 1000)]   ! what this rank has found out
+    gradient = [(real(mod(i + rank + int(step), 7)), i = 0, 999)]   ! what this rank has found out
     call plan%run(gradient)
     weights = weights - 0.1 * gradient
     step = step + 1

@@ -8,7 +8,7 @@ comm = weir.Communicator()
 plan = weir.AllreducePlan(comm, count=1000)
 weights = np.zeros(1000, np.float32)
 
-folder = sys.argv[1] if len(sys.argv) > 1 else "checkpoints"  # one that all ranks see
+folder = sys.argv[1] if len(sys.argv) > 1 else "checkpoints"  # a folder that all ranks see
 checkpoint = weir.Checkpoint(comm, folder=folder)
 checkpoint.add("gradient", plan)  # its residual and thresholds
 checkpoint.add_replicated("weights", weights)

@@ -1,6 +1,6 @@
 """Enumerations, exceptions, configurations and results.
 
-Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
+Made by capi/interface/generate.py from interface.toml and the C headers. Edit those files."""
 from __future__ import annotations
 
 import builtins
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Status(IntEnum):
-    """What a call of the library ends with."""
+    """How a call of the library ended."""
 
     OK = 0  # success
     ARGUMENT = 1  # an argument is wrong
@@ -43,7 +43,7 @@ class Status(IntEnum):
 
 
 class Error(Exception):
-    """What every call throws: a status, and a text that says what was wrong and what would be right."""
+    """Exception that every call throws: a status, and a text that says what was wrong and what would be right."""
 
     status: Status = Status.INTERNAL
 
