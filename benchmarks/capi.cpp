@@ -101,10 +101,11 @@ void run(const Options& options) {
 
 void add_capi(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("capi", "What a call of the C interface costs over the C++ one; on one rank");
+  Command command =
+      benchmarks.add("capi", "Measure the cost of calls of the C interface, compared with the C++ interface, on one rank");
   command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--calls", options->calls, "calls of a round").positive();
-  command.option("--rounds", options->rounds, "rounds of each, in turns").positive();
+  command.option("--calls", options->calls, "calls in a round").positive();
+  command.option("--rounds", options->rounds, "rounds of each interface, in turns").positive();
   command.option("--json", options->json, "also write the rows to this file");
   command.action([options] { run(*options); });
 }

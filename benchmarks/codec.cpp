@@ -153,13 +153,13 @@ void run(const Options& options) {
 
 void add_codec(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "codec", "Encoding and decoding of messages, one thread; GB/s in bytes of 32-bit index and float32 value, against memcpy");
+  Command command = benchmarks.add("codec", "Measure encoding and decoding of messages on one thread, compared with memcpy");
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
-  command.option("--density", options->densities, "shares of entries, one or more").between(1e-9, 1.0);
+  command.option("--density", options->densities, "share of entries in a message, one or more values").between(1e-9, 1.0);
   command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--format", options->format, "compact or coo").one_of({"compact", "coo"});
+  command.option("--format", options->format, "format of indices in messages").one_of({"compact", "coo"});
   command.option("--json", options->json, "also write the rows to this file");
+  command.footer("GB/s count the bytes of 32-bit indices and float32 values, as memcpy copies them.");
   command.action([options] { run(*options); });
 }
 

@@ -121,7 +121,8 @@ void print(const std::vector<Mode>& modes, const Mode& baseline) {
     fmt::print("{:<12} {:>18.3f} {:>18.3f} {:>17.3f}\n", mode.name, median(mode.urgent), median(mode.large),
                median(mode.urgent) / median(baseline.urgent));
   }
-  fmt::print("bound, at 1 Gbit/s behind 25000000 floats: with priority at most {} of in_order\n", bound);
+  fmt::print("bound at 1 Gbit/s behind 25000000 floats: with priority, urgent finishes in at most {} of its time in_order\n",
+             bound);
 }
 
 void run(const Options& options) {
@@ -151,7 +152,7 @@ void run(const Options& options) {
 void add_overlap(Command& benchmarks) {
   auto options = std::make_shared<Options>();
   Command command = benchmarks.add(
-      "overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
+      "overlap", "Measure when a small urgent allreduce behind a large one finishes, compared with first come, first served");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.host_memory) names.emplace_back(algorithm.name);
@@ -161,11 +162,11 @@ void add_overlap(Command& benchmarks) {
   };
   add_count("--count", options->count, "elements of the large gradient");
   add_count("--urgent-count", options->urgent_count, "elements of the urgent gradient");
-  command.option("--algorithm", options->algorithm, "of the large plan").one_of(names);
-  command.option("--urgent-algorithm", options->urgent_algorithm, "of the urgent plan").one_of(names);
-  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--algorithm", options->algorithm, "algorithm of the large plan").one_of(names);
+  command.option("--urgent-algorithm", options->urgent_algorithm, "algorithm of the urgent plan").one_of(names);
+  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.action([options] { run(*options); });
 }
 

@@ -60,7 +60,7 @@ void print(const std::vector<Way>& ways, const std::vector<std::size_t>& plans, 
     fmt::print("{:<10} {:>6} {:>10.3f} {:>10.3f} {:>11.3f} {:>7.3g}\n", ways[i].name, plans[i], ways[i].milliseconds(),
                minimum(ways[i].times), ways[i].milliseconds() / ways[0].milliseconds(),
                static_cast<double>(ways[i].allocations) / options.iterations);
-  fmt::print("bound, with resnet50 on 4 ranks: in_flight at most {} of one\n", bound);
+  fmt::print("bound with resnet50 on 4 ranks: in_flight takes at most {} times as long as one\n", bound);
 }
 
 std::vector<Row> rows_of(const std::vector<Way>& ways, const Options& options, std::int64_t count, int ranks) {
@@ -108,18 +108,20 @@ void run(const Options& options) {
 void add_plans(Command& benchmarks) {
   auto options = std::make_shared<Options>();
   Command command = benchmarks.add(
-      "plans", "A plan for every tensor of a network, all in flight and one after another, against one plan; start with mpirun");
-  command.option("--model", options->model,
-                 "whose tensors: an installed table (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of one");
+      "plans",
+      "Measure a plan for every tensor of a network, in flight and one after another, compared with one plan; start with mpirun");
+  command.option(
+      "--model", options->model,
+      "network: an installed table of tensors (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of such a table");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.sparse && algorithm.host_memory) names.emplace_back(algorithm.name);
   }
-  command.option("--algorithm", options->algorithm, "of all plans").one_of(names);
-  command.option("--density", options->density, "share of entries that is delivered").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations, in each of which all take turns").positive();
-  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--algorithm", options->algorithm, "algorithm of all plans").one_of(names);
+  command.option("--density", options->density, "share of entries to deliver").between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured iterations, each of which runs every variant once").positive();
+  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.action([options] { run(*options); });
 }
 

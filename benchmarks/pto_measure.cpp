@@ -192,23 +192,23 @@ void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<co
   }
   if (comm.rank() != 0) return;
   fmt::print(
-      "step: of the slowest rank, median; norms, update: work on this rank's share; gather: agreeing and gathering, waiting "
-      "included;\n"
-      "in brackets: what the cost functions predict; MB: held by the optimizer of a rank; speedup: over every rank doing all.\n");
+      "step: median of the slowest rank. norms, update: work on a rank's share. gather: agreeing and gathering, with waiting.\n"
+      "In brackets: what the cost functions predict. MB: memory of a rank's optimizer. speedup: relative to replicated work.\n");
   if (options.json.empty()) return;
   write_json(rows, options.json);
 }
 
 void add_pto_options(Command& command, PtoOptions& options) {
   command
-      .option("--model", options.models,
-              "names of installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
+      .option(
+          "--model", options.models,
+          "networks to measure: installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
       .delimiter(',');
-  command.option("--smallest", options.smallest, "layers of fewer elements are biases and norms, which are not scaled")
+  command.option("--smallest", options.smallest, "least elements of a layer that is scaled; smaller layers are biases and norms")
       .non_negative();
-  command.option("--iterations", options.iterations, "measured steps of each division, which take turns").positive();
-  command.option("--warmup", options.warmup, "steps of each before these").non_negative();
-  command.option("--json", options.json, "rank 0 also writes the rows to this file");
+  command.option("--iterations", options.iterations, "measured steps of each division, in turns").positive();
+  command.option("--warmup", options.warmup, "steps of each division before the measured ones").non_negative();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
 }
 
 }  // namespace weir::cli

@@ -221,14 +221,17 @@ void run(Options options) {
 
 void add_threads(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("threads",
-                                   "Selection, settling, the dense result, merging, messages and rows of tables, on one "
-                                   "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
+  Command command = benchmarks.add(
+      "threads", "Measure the loops of plans and tables on one thread and on several, and how long threads take to wake");
   command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--density", options->density, "share of entries selected and merged").between(1e-9, 1.0);
-  command.option("--threads", options->threads, "how many; 0: the cores that the command may use").between(0, 1024);
+  command.option("--density", options->density, "share of entries to select and merge").between(1e-9, 1.0);
+  command.option("--threads", options->threads, "threads of the loops; 0: one for each core that the command may use")
+      .between(0, 1024);
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--json", options->json, "also write the rows to this file");
+  command.footer(
+      "The loops are selection, settling, the dense result, merging, encoding and decoding of messages, and gathering and summing "
+      "of rows. The reference is one pass r[i] += g[i].");
   command.action([options] { run(*options); });
 }
 

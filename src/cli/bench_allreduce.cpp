@@ -308,38 +308,41 @@ void run(Options options) {
 
 void add_bench_allreduce(Command& bench) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
+  Command command = bench.add(
+      "allreduce", "Measure allreduce algorithms, compared with MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all", "auto", "auto_sparse"};
   for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
   command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
-  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   const Option algorithm =
       command
           .option("--algorithm", options->algorithms,
-                  "registry names, auto, auto_sparse or all; with --compressor, all that carry it unless given")
+                  "algorithms to measure; with --compressor and without this option, all that carry the compressor")
           .one_of(names)
           .delimiter(',');
   add_algorithm_parameters(command, options->algorithm_parameters);
   command
       .option("--compressor", options->compressors,
-              "registry names, none or all, each with those of --algorithm that carry it; several joined by |: automatic choice "
-              "takes one")
+              "compressors to measure, none or all, each with the algorithms of --algorithm that carry it; of names joined by |, "
+              "automatic choice takes one")
       .delimiter(',');
   add_compressor_parameters(command, options->parameters);
-  add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
-  command.option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
+  add_named(command, "--memory", options->config.memory, "where the gradient is; cuda means the GPU nearest to each rank");
+  command
+      .option("--trial-iterations", options->config.trial_iterations,
+              "with auto, runs of each candidate before the fastest is kept")
       .non_negative();
-  command.option("--result", options->result, "result of sparse algorithms").one_of({"sparse", "in_place", "both"});
-  command.flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce beside (the default)");
+  command.option("--result", options->result, "form of the result of sparse algorithms").one_of({"sparse", "in_place", "both"});
+  command.flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce, too (the default), or not");
   command.flag("--side-by-side", options->side_by_side,
-               "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
+               "run all algorithms in every iteration, so that other work on the machine affects all equally");
   add_threshold(command, options->config.threshold, options->config.threshold_parameters);
-  add_named(command, "--wire", options->config.wire_format, "how indices travel");
-  add_named(command, "--values", options->config.wire_values, "how values travel");
+  add_named(command, "--wire", options->config.wire_format, "format of indices in messages");
+  add_named(command, "--values", options->config.wire_values, "type of values in messages");
   command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
+  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count").existing_file();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench allreduce --algorithm all --json rows.json",
                     "mpirun -n 4 weir bench allreduce --algorithm oktopk --algorithm-parameters window=8",
                     "mpirun -n 4 weir bench allreduce --compressor all"});

@@ -236,23 +236,22 @@ void print(const std::vector<Contest>& contests, const Options& options, int ran
                minimum(c.weir), megabytes / minimum(c.weir) * 1e3, c.baseline, median(c.plain), minimum(c.plain),
                megabytes / minimum(c.plain) * 1e3, c.speed(), c.bound > 0 ? fmt::format("{}", c.bound) : "-");
   }
-  fmt::print("speed: the baseline's least time to Weir's; bounds are for 4 ranks: at least\n");
+  fmt::print("speed: least time of the baseline / least time of Weir. bound: the least speed required, on 4 ranks\n");
 }
 
 void print(const StepsResult& r, const Options& options) {
   fmt::print(
-      "\na step: forward and backward pass of {} dense layers of {} x {} floats and a batch of {}, {:.2f} GFLOP; oktopk of {} "
-      "floats\n"
-      "at density 0.01; momentum. A save: its residual, weights and momentum, {:.1f} MB in the file\n",
+      "\nA step: forward and backward pass of {} dense layers of {} x {} floats with a batch of {}, {:.2f} GFLOP; oktopk of {}\n"
+      "floats at density 0.01; and momentum. A save: the residual, weights and momentum, {:.1f} MB in the file\n",
       r.layers, DenseLayers::width, DenseLayers::width, options.batch, r.operations * 1e-9, r.weights,
       static_cast<double>(r.saved_bytes) * 1e-6);
   fmt::print("{:<22} {:>10} {:>10}\n", "step", "median ms", "min ms");
   fmt::print("{:<22} {:>10.1f} {:>10.1f}\n", "without a save", median(r.without_ms), minimum(r.without_ms));
   fmt::print("{:<22} {:>10.1f} {:>10.1f}\n", "with one in flight", median(r.with_ms), minimum(r.with_ms));
-  fmt::print("added: {:.1f} % of a step by the minima, bound at most {:.0f} %; a save takes {:.0f} steps (median)\n",
+  fmt::print("added: {:.1f} % of a step, by the minima; bound: at most {:.0f} %. A save takes {:.0f} steps (median)\n",
              r.added() * 100, step_bound * 100, median(r.in_flight));
-  fmt::print("snapshot: {} bytes on the rank that holds most, taken in {:.1f} ms, within the first of these steps\n",
-             r.snapshot_bytes, r.snapshot_ms);
+  fmt::print("snapshot: {} bytes on the rank that holds most, which take {:.1f} ms of the first of these steps\n", r.snapshot_bytes,
+             r.snapshot_ms);
 }
 
 JsonValue to_json(const Contest& c, const Options& options, int ranks) {
@@ -309,17 +308,18 @@ void run(const Options& options) {
 
 void add_bench_checkpoint(Command& bench) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
+  Command command =
+      bench.add("checkpoint", "Measure saving and loading, compared with the disk, and steps while a save is in flight");
   command.option("--size", options->size, "bytes that each rank saves").between(std::int64_t{4}, std::int64_t{1} << 40);
-  command.option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
+  command.option("--folder", options->folder, "folder on the disk to measure, which all ranks must see; nothing stays in it")
       .existing_folder();
-  command.option("--compression", options->compression, "of arrays; 0: none, 9: smallest").between(0, 9);
+  command.option("--compression", options->compression, "compression of arrays; 0: none, 9: smallest").between(0, 9);
   command.option("--iterations", options->rounds, "measured saves, and measured loads").positive();
   command.flag("--steps", options->steps, "also measure training steps while a save is in flight");
   command.option("--count", options->count, "floats of the model that --steps trains")
       .between(std::int64_t{1} << 18, std::int64_t{1} << 31);
   command.option("--batch", options->batch, "samples that a rank computes in a step of --steps").between(1, 65536);
-  command.option("--json", options->json, "rank 0 also writes the figures to this file");
+  command.option("--json", options->json, "also write the figures to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench checkpoint --folder /scratch --steps"});
   command.action([options] { run(*options); });
 }

@@ -189,11 +189,9 @@ void print_compress_table(const std::vector<CompressRow>& rows) {
                           : "missed");
   }
   fmt::print(
-      "\nenc/mem, dec/mem: speed of encoding, and of decoding and adding, over that of memcpy of the gradient; bound: both at "
-      "least "
-      "0.5,\nand no allocations. Sparse ones: selection, and delivery into a dense array. Linear ones: encode is the whole run of "
-      "one "
-      "rank\n");
+      "\nenc/mem, dec/mem: speed of encoding, and of decoding and adding, relative to memcpy of the gradient. bound: both are at\n"
+      "least 0.5, and nothing is allocated. Sparse compressors: encoding is selection, decoding is delivery into a dense array.\n"
+      "Linear compressors: encoding is the whole run of one rank\n");
 }
 
 void write_compress_json(const std::vector<CompressRow>& rows, const std::string& file) {
@@ -245,10 +243,10 @@ void run(Options options) {
 void add_bench_compress(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command =
-      bench.add("compress", "What compressors make of a gradient, and how fast, one thread, against memcpy of the gradient");
+      bench.add("compress", "Measure size, time and error of compressors on one thread, compared with memcpy of the gradient");
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), "all");
-  command.option("--compressor", options->compressors, "registry names, or all").one_of(names).delimiter(',');
+  command.option("--compressor", options->compressors, "compressors to measure").one_of(names).delimiter(',');
   add_compressor_parameters(command, options->parameters);
   command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
   command.option("--density", options->density, "share of entries that sparse compressors and shared_random_k send")

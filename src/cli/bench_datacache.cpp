@@ -318,8 +318,8 @@ void measure(const Job& job, const Options& options) {
   if (job.rank != 0) return;
   print(job, options, epochs, found);
   fmt::print(
-      "without: each rank reads its samples one by one before it computes; I/O: what the slowest rank waits for samples;\n"
-      "x: how many times longer than the limit.\n");
+      "without: each rank reads its samples one by one before it computes. I/O: how long the slowest rank waits for samples.\n"
+      "x: time relative to the limit's.\n");
   write(job, options, epochs, found);
 }
 
@@ -404,20 +404,23 @@ void run(Options options) {
 
 void add_bench_datacache(Command& bench) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add(
-      "datacache",
-      "epochs over samples on a slow store, with a sample cache and without; start with mpirun. The last rank is the store");
-  command.option("--path", options->path, "a file of samples on a slow store, in place of a rank that serves made-up ones");
-  command.option("--samples", options->samples, "samples of the made-up store").positive();
+  Command command =
+      bench.add("datacache", "Measure epochs over samples on a slow store, with a sample cache and without; start with mpirun");
+  command.option("--path", options->path,
+                 "read samples from this file on a slow store, in place of a rank that serves synthetic ones");
+  command.option("--samples", options->samples, "samples of the synthetic store").positive();
   command.option("--sample-bytes", options->sample_bytes, "bytes of a sample").positive();
   command.option("--batch", options->batch, "samples of a rank in a step").positive();
   command.option("--pack", options->pack, "samples that are read together").positive();
-  command.option("--epochs", options->epochs, "of each run with a cache").positive();
-  command.option("--threads", options->threads, "that read and decode, of a rank").positive();
-  command.option("--in-flight", options->in_flight, "batches asked for at once").between(1, 64);
-  command.option("--compute-ms", options->compute_ms, "computing of a step").non_negative();
-  command.option("--folder", options->folder, "level 1: a folder of each node's own; a temporary one unless given");
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--epochs", options->epochs, "epochs of each run with a cache").positive();
+  command.option("--threads", options->threads, "threads of a rank that read and decode").positive();
+  command.option("--in-flight", options->in_flight, "batches requested at once").between(1, 64);
+  command.option("--compute-ms", options->compute_ms, "computing in a step, in milliseconds").non_negative();
+  command.option("--folder", options->folder, "level 1 of the cache: a folder of each node's own; default: a temporary one");
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
+  command.footer(
+      "The last rank serves the synthetic samples. After each step's computing, ranks wait for each other, as they do for "
+      "gradients.");
   command.examples({"mpirun -n 5 weir bench datacache --samples 4096"});
   command.action([options] { run(*options); });
 }

@@ -85,7 +85,7 @@ ExchangeResult measure_exchange(const Communicator& comm, const EmbeddingOptions
 }
 
 void print_exchanges(const std::vector<ExchangeResult>& results) {
-  fmt::print("lookup and update, every operation waited for; bytes: the most that a rank sends in a step\n");
+  fmt::print("Lookup and update; every operation is waited for. bytes: the most that a rank sends in a step\n");
   fmt::print("{:<16} {:>10} {:>10} {:>10} {:>16} {:>10} {:>12} {:>12} {:>12} {:>8} {:>9} {:>7}\n", "exchange", "step ms",
              "lookup ms", "update ms", "columns is", "id bytes", "vectors", "gradients", "total", "volume", "with ids", "allocs");
   for (const ExchangeResult& r : results) {
@@ -94,11 +94,10 @@ void print_exchanges(const std::vector<ExchangeResult>& results) {
                r.id_bytes, r.vector_bytes, r.gradient_bytes, r.total_bytes, r.volume, r.volume_with_ids, r.allocations);
   }
   fmt::print(
-      "volume: bytes of vectors and gradients over 2 (P - 1) / P x distinct rows of the batch, means over ranks\n"
-      "bounds for nodes of one rank at 1 Gbit/s: dense_allreduce / columns at least {} on 4; allgather / columns at least {} on 4, "
-      "{} "
-      "on 8\n"
-      "bounds on any network: volume of columns at most {}, with ids too; allocations 0\n",
+      "volume: bytes of vectors and gradients, relative to 2 (P - 1) / P x the distinct rows of the batch; mean over ranks\n"
+      "bounds for nodes of one rank at 1 Gbit/s: dense_allreduce / columns at least {} on 4 nodes; allgather / columns at\n"
+      "least {} on 4 nodes, {} on 8\n"
+      "bounds on any network: volume of columns at most {}, also with ids; no allocations\n",
       dense_bound, allgather_bound_4, allgather_bound_8, volume_bound);
 }
 

@@ -61,7 +61,7 @@ void print_sparsity(const SparsityResult& result) {
              "prior saves %");
   print_row(" (these ids)", result, saved(result.original_mb, result.coalesced_mb), saved(result.coalesced_mb, result.prior_mb));
   for (const PaperRow& row : paper) print_row(" (EmbRace table 3)", row.sizes, row.coalescing_saves, row.prior_saves);
-  fmt::print("of a step's vectors and gradients {:.1f} % must travel before the next forward pass\n", 100 * urgent_share(result));
+  fmt::print("{:.1f} % of a step's vectors and gradients must arrive before the next forward pass\n", 100 * urgent_share(result));
 }
 
 JsonValue to_json(const SparsityResult& r) {

@@ -175,7 +175,7 @@ std::vector<StallResult> measure_stalls(const Communicator& comm, const Embeddin
 }
 
 void print_stalls(const std::vector<StallResult>& results, double compute_ms, std::int64_t dense_count) {
-  fmt::print("\nstall of a training step: {:.3f} ms of computing forward, as much backward; a dense block of {} floats\n",
+  fmt::print("\nStall of a training step with {:.3f} ms of computing forward, the same backward, and a dense block of {} floats\n",
              compute_ms, dense_count);
   fmt::print("{:<12} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}\n", "scheme", "stall ms", "lookup ms", "block ms", "update ms",
              "progress ms", "2d / this");
@@ -183,7 +183,7 @@ void print_stalls(const std::vector<StallResult>& results, double compute_ms, st
     fmt::print("{:<12} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.3f} {:>12.3f}\n", r.scheme, r.stall_ms, r.lookup_ms,
                r.block_ms, r.update_ms, r.progress_ms, scheduled_ratio(r, results));
   }
-  fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: 2d at most {} of the others\n", stall_bound);
+  fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: the stall of 2d is at most {} of that of any other scheme\n", stall_bound);
 }
 
 JsonValue to_json(const StallResult& r, const std::vector<StallResult>& all, double compute_ms) {

@@ -30,7 +30,8 @@ void run(const FusionOptions& options) {
 
 void add_bench_fusion(Command& bench) {
   auto options = std::make_shared<FusionOptions>();
-  Command command = bench.add("fusion", "Tensor fusion: training steps of well-known networks by every scheme; start with mpirun");
+  Command command =
+      bench.add("fusion", "Measure tensor fusion: training steps of well-known networks with every scheme; start with mpirun");
   add_fusion_options(command, *options);
   command.examples({"mpirun -n 4 weir bench fusion --model resnet50"});
   command.action([options] { run(*options); });

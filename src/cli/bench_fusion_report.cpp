@@ -108,11 +108,10 @@ void print_fusion(const FusionResults& results, const FusionOptions& options, in
   }
   print_goals(results);
   fmt::print(
-      "step: backward and forward pass; NOCT: of it, what is not computing; select, waited: of the host in ready(), and in wait()\n"
-      "and wait_all(). Of the slowest rank, medians. startups: buffers exchanged; missing: tensors of which nothing was "
-      "delivered;\n"
-      "x none, x better: times as fast as none, and as the better of none and behind; / limit: step over the longer of computing\n"
-      "and these bytes through the card.\n\n");
+      "step: backward and forward pass. NOCT: the part of it that is not computing. select, waited: the host's time in ready(),\n"
+      "and in wait() and wait_all(). Times are medians of the slowest rank. startups: buffers exchanged. missing: tensors of\n"
+      "which no entry was delivered. x none, x better: times as fast as none, and as the better of none and behind. / limit:\n"
+      "step relative to the longer of computing and sending these bytes through the card.\n\n");
 }
 
 void write_fusion(const std::vector<FusionResults>& models, const FusionOptions& options, int ranks) {

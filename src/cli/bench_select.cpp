@@ -179,26 +179,32 @@ Row SelectMeasurement::row() const {
 
 void add_bench_select(Command& bench) {
   auto options = std::make_shared<SelectOptions>();
-  Command command =
-      bench.add("select", "Compensation and local selection, one thread or a GPU, against one r[i] += g[i] pass and nth_element");
+  Command command = bench.add(
+      "select",
+      "Measure compensation and local selection on one thread or a GPU, compared with one pass r[i] += g[i] and nth_element");
   command.footer(
-      "reuse: Ok-Topk's threshold of an earlier iteration; exact: the k largest, warm; exact_cold: the same, first iteration;\n"
-      "exact_ahead, exact_not_ahead (with all): exact with and without fetching memory ahead (WEIR_READ_AHEAD; else as measured);\n"
-      "mstopk: CommLib's bisection between mean and maximum; sampled: DGC's threshold of 1 % of the entries; gaussian: "
-      "Gaussiank's\n"
-      "normal quantile; sidco: SIDCo's exponential fits in stages; redsync: RedSync's bisection between mean and maximum.\n"
-      "sampled, gaussian, sidco and redsync select exactly where they would miss [3/4 k, 5/4 k].\n"
-      "count error: |count - k| / k, mean and largest over the iterations; overlap: share of the k largest that was selected;\n"
-      "kernels: the instruction set in use; ratio: median ms / baseline ms; allocs: calls of operator new per iteration.\n"
-      "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
-      "the\n"
-      "12 bytes an element that compensation must move.");
+      "reuse takes the threshold of an earlier iteration (Ok-Topk). "
+      "exact selects the k largest entries; exact_cold does so without history, as in the first iteration. "
+      "With all, exact_ahead and exact_not_ahead are exact with and without fetching memory ahead (WEIR_READ_AHEAD). "
+      "mstopk bisects between mean and maximum (CommLib), as does redsync (RedSync). "
+      "sampled takes the threshold of 1 % of the entries (DGC). "
+      "gaussian takes a quantile of the normal distribution (Gaussiank). "
+      "sidco fits exponential distributions in stages (SIDCo). "
+      "sampled, gaussian, sidco and redsync select exactly if they would miss [3/4 k, 5/4 k]. "
+      "The count error is |count - k| / k. "
+      "overlap is the share of the k largest entries that were selected. "
+      "kernels is the instruction set in use. "
+      "ratio is median ms / baseline ms. "
+      "allocs is the number of calls of operator new in an iteration. "
+      "With --memory cuda, the time is that of a plan's selection until the host has the result. "
+      "The baseline then copies the 12 bytes of an element that compensation must move.");
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
-  command.option("--density", options->density, "share of entries selected").between(1e-9, 1.0);
+  command.option("--density", options->density, "share of entries to select").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
   for (const SelectMethod& method : all_methods()) names.push_back(method.name);
-  command.option("--threshold", options->threshold, "how to select, or all").one_of(names);
-  add_named(command, "--memory", options->memory, "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
+  command.option("--threshold", options->threshold, "selection method to measure").one_of(names);
+  add_named(command, "--memory", options->memory,
+            "where gradient and residual are; cuda measures a plan of one rank on the nearest GPU");
   command.option("--threshold-parameters", options->parameters, help_of_threshold_parameters());
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();

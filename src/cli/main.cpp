@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   app.require_subcommand();
   app.version(fmt::format("weir {}.{}.{}", weir::version().major, weir::version().minor, weir::version().patch));
   weir::cli::add_info(app);
-  weir::cli::Command bench = app.add("bench", "Measure, always against a peer or a physical limit in the same run");
+  weir::cli::Command bench =
+      app.add("bench", "Run a benchmark, which also measures a reference or a physical limit in the same run");
   bench.require_subcommand();
   weir::cli::add_bench_select(bench);
   weir::cli::add_bench_allreduce(bench);

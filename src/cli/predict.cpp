@@ -193,27 +193,29 @@ void run(const Options& options) {
 
 void add_predict(Command& app) {
   auto options = std::make_shared<Options>();
-  Command command = app.add("predict", "Predict every allreduce algorithm's time on a machine, by formula");
-  command.option("--machine", options->machine, "machine file of `weir calibrate`; default: the one Weir finds for this host");
-  command.option("--network", options->network,
-                 "what a node can send in each direction, and a message's latency one way, such as 25Gbit,5us; in place of what "
-                 "the machine's file says of the network between nodes");
+  Command command = app.add("predict", "Predict the time of every allreduce algorithm on a machine, by formula");
+  command.option("--machine", options->machine, "machine file of `weir calibrate`; default: the one that Weir finds for this host");
+  command.option(
+      "--network", options->network,
+      "rate of a node in each direction, and latency of a message one way, such as 25Gbit,5us; replaces what the machine's "
+      "file has for the network between nodes");
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
-  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   command.option("--nodes", options->nodes, "number of nodes").between(1, 65536);
   command.option("--ranks-per-node", options->ranks_per_node, "ranks on each node").between(1, 1024);
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), {"all", "none"});
   command
-      .option("--compressor", options->compressors, "registry names or all: each with every algorithm that carries it, beside none")
+      .option("--compressor", options->compressors,
+              "compressors to predict, each with every algorithm that carries it; none is always among them")
       .check([](const std::string& name) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
       .one_of(names)
       .delimiter(',');
   add_compressor_parameters(command, options->parameters);
-  add_named(command, "--wire", options->wire, "how indices travel");
-  add_named(command, "--values", options->values, "how values travel");
+  add_named(command, "--wire", options->wire, "format of indices in messages");
+  add_named(command, "--values", options->values, "type of values in messages");
   command.option("--json", options->json, "also write the predictions to this file");
   command.examples(
       {"weir predict --nodes 16 --network 25Gbit,5us", "weir predict --nodes 16 --network 1Gbit,50us --compressor all"});
