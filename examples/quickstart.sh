@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds Weir, trains example 01 densely and sparsely, and shows what the difference is.
+# Installs missing packages, builds Weir, trains example 01 densely and sparsely, and shows the difference.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -80,13 +80,14 @@ install_packages() {
 
 build_weir() {
   local fresh=()
-  # Only what this training uses, for this processor, of whose vectors GCC 12 warns itself. An existing build folder keeps what it was made with.
+  # Build only what this training uses, for this processor. -w hides warnings of GCC 12 about its own vector code. An existing
+  # build folder keeps its settings.
   if [ ! -e "$build/CMakeCache.txt" ]; then
     fresh=(-DWEIR_WITH_CUDA=OFF -DWEIR_WITH_FORTRAN=OFF -DWEIR_WITH_HDF5=OFF -DWEIR_WITH_JPEG=OFF -DWEIR_WITH_TBB=OFF -DCMAKE_UNITY_BUILD=ON
       "-DCMAKE_CXX_FLAGS=-march=native -DHWY_COMPILE_ONLY_STATIC -w")
     if command -v ninja >/dev/null; then fresh+=(-G Ninja); fi
   fi
-  # With several MPIs installed, the one that train() launches.
+  # With several MPIs installed, use the one that train() launches.
   local compiler=()
   if command -v mpicc.openmpi >/dev/null; then compiler=("-DMPI_C_COMPILER=$(command -v mpicc.openmpi)"); fi
   cmake -S "$root" -B "$build" "${fresh[@]}" "${compiler[@]}" -DCMAKE_BUILD_TYPE=Release -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=ON
@@ -97,7 +98,7 @@ build_weir() {
 train() {
   local launcher progress=lines
   launcher=$(command -v mpirun.openmpi || command -v mpirun) || fail "there is no mpirun"
-  # Ranks see a pipe where the user sees a terminal.
+  # The ranks' stderr is a pipe even if the user's is a terminal.
   if [ -t 2 ]; then progress=bar; fi
   if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
   OPENBLAS_NUM_THREADS=1 "$launcher" -np "$ranks" --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the interfaces cost: C over C++, Fortran over C, Python over C, `import weir`, and, where torch and the cluster are,
-DistributedDataParallel with Weir's hook against plain gloo. One table, against what each is meant to reach; on a quiet machine.
+"""Measures what the interfaces cost: C over C++, Fortran over C, Python over C, `import weir`, and, with torch and the cluster,
+DistributedDataParallel with Weir's hook against plain gloo. Prints one table with the goal of each. Needs a quiet machine.
 
 Usage: bindings.py BUILD [--python PYTHON] [--torch PYTHON] [--json FILE]
 
@@ -21,13 +21,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 def read(command, environment, file):
-    """What `command` writes to `file` as JSON."""
+    """Runs `command` and returns the JSON that it writes to `file`."""
     subprocess.run(list(map(str, command)), check=True, env=environment, stdout=subprocess.DEVNULL)
     return json.loads(pathlib.Path(file).read_text())
 
 
 def rows_of(args, folder):
-    """One row a figure, as soon as it is known; what is not there is left out."""
+    """Yields a row for each figure as soon as it is known. Leaves out figures whose program is missing."""
     library = next((args.build / "lib").glob("libweir-*.so"))
     environment = {**os.environ, "WEIR_LIBRARY": str(library), "PYTHONPATH": str(library.parents[1] / "python")}
     file = folder / "rows.json"

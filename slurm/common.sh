@@ -1,24 +1,24 @@
-# common.sh: what the job scripts share: options, the site, modules, checks, starting ranks. They source it; nobody runs it.
+# common.sh: functions that the job scripts share: options, the site, modules, checks, starting ranks. They source this file.
 # shellcheck shell=bash disable=SC2154,SC2034
 
-# fail MESSAGE: nothing is printed before what can be wrong has been looked at, so this is the first line of the job's output. The exit status
-# leaves jobs that depend on this one (afterok) waiting for nothing.
+# fail MESSAGE: ends the job. All checks run before the first output, so the message is the first line of the job's output. Because
+# of the exit status, SLURM does not start jobs that depend on this one (afterok).
 fail() {
   echo "$script: error: $*"
   exit 1
 }
 
-# The job as SLURM's commands know it: SLURM_JOB_ID of one task of an array stands for the whole array.
+# The job's id for SLURM's commands. In a task of an array, SLURM_JOB_ID alone could mean the whole array.
 job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 job=${job:-${SLURM_JOB_ID:-}}
 
-# The comment at the head of a job script.
+# Prints the comment at the head of the job script.
 usage() { sed -n '/^#SBATCH/d; 2,/^script=/ { s/^# \{0,1\}//p; }' "$folder/$script"; }
 
-# value OPTION REST...: for options that take one.
+# value OPTION REST...: checks that the option has a value.
 value() { [ $# -ge 2 ] || fail "$1 needs a value; $folder/README.md lists the options"; }
 
-# read_options OPTIONS...: --site, --module, --weir and --results, up to "--". Others are left in `rest`.
+# read_options OPTIONS...: reads --site, --module, --weir and --results, up to "--". Leaves all others in `rest`.
 site='' weir='' results=results modules=() rest=()
 read_options() {
   while [ $# -gt 0 ]; do
@@ -37,7 +37,7 @@ read_options() {
 
 sites() { (cd "$folder/sites" && ls) | sed 's/\.sh$//' | paste -sd ' '; }
 
-# Prints the MPI of a weir command, openmpi or mpich: from its name, without starting it.
+# Prints the MPI of a weir command, openmpi or mpich. Reads it from the command's name, without starting it.
 family_of_weir() {
   local real
   real=$(readlink -f "$(command -v "$1")")
@@ -56,7 +56,7 @@ find_weir() {
   fail "there is no weir command here: load its module (--module weir/VERSION-MPI), or give --weir PATH"
 }
 
-# The site: as told, else the one that lists this cluster's name, else the generic one of the MPI that the command was built for.
+# Loads the site: the one given, or the one that lists this cluster's name, or the generic one for the command's MPI.
 load_site() {
   local file
   if [ -z "$site" ] && [ -n "${SLURM_CLUSTER_NAME:-}" ]; then
@@ -88,7 +88,7 @@ load_modules() {
   command -v module >/dev/null || fail "site $site needs the modules ${modules[*]}, but there is no module command on this node: give --site FILE with site_modules=()"
   problem=$(mktemp)
   for name in "${modules[@]}"; do
-    # Old module commands fail with status 0.
+    # Old module commands return status 0 even if they fail.
     if ! module load "$name" >"$problem" 2>&1 || [[ :${LOADEDMODULES:-}: != *:"$name"[:/]* ]]; then
       fail "module $name cannot be loaded: see 'module avail' for its name on $site, and change sites/$site.sh or --module. $(tr -s ' \n' ' ' <"$problem")"
     fi
@@ -96,7 +96,7 @@ load_modules() {
   rm -f "$problem"
 }
 
-# check_mpi PROGRAM: refuses one that is linked to another MPI than the site's, or to libraries that are not there.
+# check_mpi PROGRAM: refuses a program that is linked to another MPI than the site's, or to missing libraries.
 check_mpi() {
   local linked missing built
   linked=$(ldd "$1" 2>/dev/null) || return 0 # a script, or static
@@ -118,7 +118,7 @@ check_ranks() { # AT_LEAST
   [ "$ranks" -ge "$1" ] || fail "the job has $ranks ranks on $nodes nodes, but it takes at least $1: sbatch --nodes N --ntasks-per-node R"
 }
 
-# prepare AT_LEAST: all of the above, the folder for results, and `launch`, which starts the ranks of the job.
+# prepare AT_LEAST: does all of the above, makes the folder for results, and sets `launch`, which starts the ranks of the job.
 prepare() {
   load_site
   load_modules

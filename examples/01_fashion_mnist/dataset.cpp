@@ -12,7 +12,7 @@ namespace fashion_mnist {
 namespace {
 
 constexpr int classes = 10;
-// Mean and deviation of the training images, on the scale of the bytes.
+// Mean and standard deviation of the training images' bytes.
 constexpr float pixel_mean = 72.94F;
 constexpr float pixel_deviation = 90.02F;
 
@@ -21,7 +21,7 @@ struct IdxFile {
   std::vector<std::uint8_t> bytes;
 };
 
-/// A gzipped IDX file of unsigned bytes: 0 0 8 <dimensions>, a big-endian size per dimension, the data.
+/// Reads a gzipped IDX file of unsigned bytes: 0 0 8 <dimensions>, a big-endian size per dimension, the data.
 class IdxReader {
  public:
   explicit IdxReader(std::filesystem::path path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb"), &gzclose) {

@@ -1,4 +1,4 @@
-// Fashion-MNIST as the Debian package dataset-fashion-mnist installs it: gzipped IDX files.
+// dataset.hpp: reads Fashion-MNIST, the gzipped IDX files of the Debian package dataset-fashion-mnist, and makes batches of it.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ struct Dataset {
   std::vector<std::uint8_t> labels;  ///< count, each 0 to 9
 };
 
-/// Reads `part` ("train" or "t10k") from `folder`. Throws std::runtime_error naming the file and what is wrong with it.
+/// Reads `part` ("train" or "t10k") from `folder`. Throws std::runtime_error that names the file and the fault.
 Dataset read_dataset(const std::filesystem::path& folder, std::string_view part);
 
-/// Some images of a dataset, as the network wants them.
+/// Holds some images of a dataset in the form that the network reads.
 struct Batch {
   std::vector<float> images;  ///< labels.size() x pixels, about zero mean and unit variance
   std::vector<std::uint8_t> labels;
@@ -29,15 +29,15 @@ struct Batch {
 /// Copies the images numbered `indices` into `batch`.
 void load_batch(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch);
 
-/// Endless batches from one rank's share of a dataset, every size-th image, in an order that changes each epoch.
+/// Draws endless batches from one rank's share of a dataset, every size-th image. The order changes each epoch.
 class Sampler {
  public:
   Sampler(const Dataset& dataset, int rank, int size, int batch, std::uint64_t seed);
-  /// Batches per epoch, the same on all ranks: what does not fill a batch waits for another epoch's order.
+  /// Returns the batches per epoch, the same number on every rank. An epoch leaves out images that do not fill a batch.
   [[nodiscard]] std::int64_t batches_per_epoch() const noexcept { return batches_per_epoch_; }
-  /// The next batch, valid until the next call.
+  /// Returns the next batch, which is valid until the next call.
   const Batch& next();
-  /// As next() so many times.
+  /// Skips `batches` batches.
   void skip(std::int64_t batches);
 
  private:

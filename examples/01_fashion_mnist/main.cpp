@@ -1,4 +1,4 @@
-// fashion_mnist: trains a classifier on all ranks of an MPI job, gradients averaged by a Weir plan.
+// fashion_mnist: trains a classifier on all ranks of an MPI job. A Weir plan averages the gradients.
 #include <cblas.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -118,7 +118,7 @@ int train_under_mpi(int argc, char** argv, const CommandLine& line) {
     status = train(line);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "fashion_mnist: %s\n", error.what());
-    // The other ranks may wait for this one in a collective call, so they have to be ended too.
+    // The other ranks may wait for this one in a collective call, so all must end.
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();
@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   define_options(app, line);
   CLI11_PARSE(app, argc, argv);
   if (!line.summarise) {
-    // Ranks are the parallelism; threads inside each would fight for the same cores.
+    // The ranks already use all cores; BLAS threads inside each would compete for them.
     openblas_set_num_threads(1);
     return train_under_mpi(argc, argv, line);
   }

@@ -1,4 +1,4 @@
-// A multilayer perceptron with ReLU and softmax cross-entropy. All parameters lie in one flat array, and so does the
+// network.hpp: a multilayer perceptron with ReLU and softmax cross-entropy. The parameters are one flat array, and so is the
 // gradient, so that one plan reduces the whole model.
 #pragma once
 
@@ -13,10 +13,10 @@ namespace fashion_mnist {
 
 class Network {
  public:
-  /// `widths`: units of the input, of each hidden layer and of the output.
+  /// `widths`: the number of inputs, of units in each hidden layer, and of outputs.
   explicit Network(std::vector<int> widths);
   [[nodiscard]] std::int64_t parameter_count() const noexcept { return parameter_count_; }
-  /// The weights or the biases of a layer: where they lie among all parameters.
+  /// Names the weights or the biases of a layer, and their place in the flat array.
   struct Array {
     std::string name;
     std::size_t begin;
@@ -25,14 +25,14 @@ class Network {
   };
   [[nodiscard]] std::vector<Array> arrays() const;
 
-  /// He initialisation; the same seed gives the same parameters on every rank.
+  /// Returns parameters by He initialisation. The same seed gives the same parameters on every rank.
   [[nodiscard]] std::vector<float> initial_parameters(std::uint64_t seed) const;
 
-  /// accumulator = decay * accumulator + scale * gradient of the batch's mean loss. Returns that loss.
+  /// Sets accumulator = decay * accumulator + scale * gradient of the batch's mean loss. Returns that loss.
   double accumulate_gradient(std::span<const float> parameters, const Batch& batch, float scale, float decay,
                              std::span<float> accumulator);
 
-  /// How many images of the batch the network puts into their class.
+  /// Returns the number of images in the batch that the network classifies correctly.
   std::int64_t count_correct(std::span<const float> parameters, const Batch& batch);
 
  private:
@@ -46,7 +46,7 @@ class Network {
 
   std::vector<Layer> layers_;
   std::int64_t parameter_count_ = 0;
-  std::vector<float> delta_;  ///< loss gradient with respect to the outputs of the layer in work
+  std::vector<float> delta_;  ///< loss gradient with respect to the outputs of the current layer
   std::vector<float> next_delta_;
 };
 

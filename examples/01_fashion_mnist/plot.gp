@@ -1,4 +1,4 @@
-# Accuracy over bytes and over time, side by side. Run by ../quickstart.sh, or by hand:
+# Draws accuracy over bytes and over time, side by side. Run by ../quickstart.sh, or by hand:
 #   gnuplot -e "folder='quickstart-output'; algorithms='dense_rabenseifner oktopk'" plot.gp
 set terminal pngcairo size 1500,640 font "DejaVu Sans,14" background rgb "white"
 set output folder."/accuracy.png"

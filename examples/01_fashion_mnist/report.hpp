@@ -1,4 +1,4 @@
-// What the user sees and keeps: progress while training, <name>.json and <name>.csv afterwards.
+// report.hpp: shows progress during the training, and writes <name>.json and <name>.csv afterwards.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace fashion_mnist {
 
-/// Progress on stderr: a bar rewritten in place, or a plain line per epoch.
+/// Shows progress on stderr: a bar rewritten in place, or a plain line per epoch.
 class Progress : public Observer {
  public:
-  /// `visible`: on one rank only. `bar`: stderr is a terminal.
+  /// `visible`: true on one rank only. `bar`: true if stderr is a terminal.
   Progress(const Options& options, bool visible, bool bar);
   void on_step(std::int64_t step, std::int64_t steps, const CurvePoint& latest) override;
 
@@ -22,10 +22,10 @@ class Progress : public Observer {
   bool bar_;
 };
 
-/// Writes <name>.json (all figures) and <name>.csv (the curve, for plots) into the folder; Options::name().
+/// Writes <name>.json (all figures) and <name>.csv (the curve, for plots) into the folder. <name> is Options::name().
 void write_report(const std::filesystem::path& folder, const Options& options, const TrainingResult& result);
 
-/// "6.41 MB": three digits and a decimal unit.
+/// Returns `bytes` with three digits and a decimal unit, for example "6.41 MB".
 std::string format_bytes(double bytes);
 
 }  // namespace fashion_mnist

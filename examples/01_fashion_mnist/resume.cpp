@@ -14,7 +14,7 @@ void Resume::add(weir::AllreducePlan& plan, std::span<float> parameters, std::sp
   if (!checkpoint_) return;
   checkpoint_->add("gradient", plan);
   checkpoint_->add_replicated("parameters", parameters);
-  // With more ranks than before, new ones begin without momentum; with fewer, that of the others is forgotten.
+  // With more ranks than before, the new ones begin without momentum. With fewer, the momentum of the missing ranks is lost.
   checkpoint_->add_local("velocity", velocity);
   checkpoint_->add_local("tally", tally);
 }

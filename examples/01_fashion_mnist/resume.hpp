@@ -1,4 +1,4 @@
-// Checkpoints of a training: what it saves, and how it goes on.
+// resume.hpp: saves checkpoints of a training and restores them.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,31 @@
 
 namespace fashion_mnist {
 
-/// Where to save, and how often.
+/// Says where to save, and how often.
 struct CheckpointOptions {
-  std::string folder;        ///< empty: nothing is saved
-  std::int64_t every = 100;  ///< steps
-  std::string run;           ///< a folder of another run is refused
+  std::string folder;        ///< if empty, nothing is saved
+  std::int64_t every = 100;  ///< steps between two checkpoints
+  std::string run;           ///< name of the run; a folder with checkpoints of another run is refused
 };
 
-/// Saves and restores the figures of a training as they are. Does nothing where there is no folder.
+/// Saves a training and restores it unchanged. Does nothing without a folder.
 class Resume {
  public:
-  /// Collective. SIGUSR1 and SIGTERM end the training with a checkpoint from now on.
+  /// Collective. From now on SIGUSR1 and SIGTERM end the training with a checkpoint.
   Resume(const weir::Communicator& comm, const CheckpointOptions& options);
-  /// The same on all ranks; this rank's own. They outlive the training.
+  /// Adds what is saved: `parameters` are the same on every rank, `velocity` and `tally` are this rank's own. All must outlive the
+  /// training.
   void add(weir::AllreducePlan& plan, std::span<float> parameters, std::span<float> velocity, std::span<double> tally);
   void add(weir::LayerOptimizer& optimizer);
 
-  /// Collective. How far the run had got, in epochs of data, and the curve so far, as text; nothing where it begins.
+  /// The epochs of data that the run has trained on, and its curve so far as text.
   struct Progress {
     double epochs = 0;
     std::string curve;
   };
+  /// Collective. Restores the newest checkpoint and returns its progress. Returns nothing if there is no checkpoint.
   [[nodiscard]] std::optional<Progress> restore();
-  /// Collective, after a step: saves where it is time to. False: the training must stop, and what it needs is saved.
+  /// Collective. Called after each step; saves if a checkpoint is due. Returns false if the training must stop; it is saved then.
   [[nodiscard]] bool go_on(std::int64_t step, const Progress& progress, bool last);
 
  private:

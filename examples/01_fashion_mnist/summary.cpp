@@ -17,10 +17,10 @@ using Json = nlohmann::ordered_json;
 
 std::string name_of(const Json& run) { return run.at("name").get<std::string>(); }
 
-/// Dense runs come first, compressed ones last.
+/// Returns the place of a run in the table: dense runs come first, compressed ones last.
 int rank_of(const Json& run) { return run.at("sparse").get<bool>() ? 1 : run.at("compressed").get<bool>() ? 2 : 0; }
 
-/// All runs of the folder, dense ones first, then by name.
+/// Returns all runs of the folder: dense ones first, then by name.
 std::vector<Json> read_runs(const std::filesystem::path& folder) {
   std::vector<Json> runs;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

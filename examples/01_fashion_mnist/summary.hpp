@@ -1,4 +1,4 @@
-// Several finished runs, side by side.
+// summary.hpp: compares several finished runs.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 namespace fashion_mnist {
 
 /// Merges every <algorithm>.json of the folder into summary.json, keyed by algorithm, and prints them as a table on
-/// stdout. Throws std::runtime_error when the folder holds no run.
+/// stdout. Throws std::runtime_error if the folder holds no run.
 void summarise(const std::filesystem::path& folder);
 
 }  // namespace fashion_mnist

@@ -13,13 +13,13 @@
 namespace fashion_mnist {
 namespace {
 
-/// The plan's algorithm. Made with "auto", the plan names its choice.
+/// Returns the plan's algorithm. A plan made with "auto" names its choice.
 weir::AlgorithmInfo algorithm_of(const weir::AllreducePlan& plan) {
   const auto known = weir::algorithms();
   return *std::ranges::find(known, plan.config().algorithm, &weir::AlgorithmInfo::name);
 }
 
-/// Whether a gradient travels as other than itself, and not as entries.
+/// Returns whether the gradient travels compressed, but not as selected entries.
 bool travels_compressed(const weir::AllreducePlan& plan) {
   const weir::AlgorithmInfo algorithm = algorithm_of(plan);
   const std::string_view compressor = plan.config().compressor;
@@ -41,7 +41,7 @@ weir::AllreduceConfig plan_config(const Options& options, std::int64_t count, st
   return config;
 }
 
-/// The curve as text that gives back the same numbers.
+/// Returns the curve as text from which curve_of() reads the same numbers.
 std::string text_of(const std::vector<CurvePoint>& curve) {
   nlohmann::json json = nlohmann::json::array();
   for (const CurvePoint& p : curve) json.push_back({p.step, p.epoch, p.bytes_per_rank, p.seconds, p.loss, p.accuracy});
@@ -121,7 +121,7 @@ std::int64_t Trainer::resume(std::vector<CurvePoint>& curve) {
   const auto progress = resume_.restore();
   if (!progress) return 0;
   curve = curve_of(progress->curve);
-  // With another number of ranks an epoch has another number of steps.
+  // The number of steps in an epoch depends on the number of ranks, which may have changed.
   const std::int64_t done =
       std::min<std::int64_t>(steps_, std::llround(progress->epochs * static_cast<double>(sampler_.batches_per_epoch())));
   sampler_.skip(done);
@@ -131,8 +131,8 @@ std::int64_t Trainer::resume(std::vector<CurvePoint>& curve) {
 void Trainer::step(std::int64_t number) {
   const double begin = MPI_Wtime();
   const auto rate = static_cast<float>(learning_rate(number)), momentum = static_cast<float>(options_.momentum);
-  // Before the plan, an entry that waits in the residual keeps the learning rate it was made with and gathers its momentum while it
-  // waits (Deep Gradient Compression). For a plan that compresses nothing this is ordinary momentum, because averaging is linear.
+  // With the optimizer before the plan, an entry in the residual keeps the learning rate it was made with and accumulates its
+  // momentum there (Deep Gradient Compression). Without compression this is ordinary momentum, because averaging is linear.
   tally_.loss += network_.accumulate_gradient(parameters_, sampler_.next(), after_ ? 1 : rate, after_ ? 0 : momentum,
                                               after_ ? update_ : velocity_);
   tally_.losses += 1;
@@ -175,7 +175,7 @@ void Trainer::update_parameters(float rate, float momentum) {
   const auto update = plan_.sparse_result<float>();
   for (std::size_t i = 0; i < update.indices.size(); ++i) {
     parameters_[update.indices[i]] -= update.values[i];
-    // What waited has by now delivered its momentum too; kept on, the stale rest would carry the parameter too far.
+    // The delivered entry includes its momentum. Stale velocity would move the parameter too far.
     velocity_[update.indices[i]] = 0.0F;
   }
 }

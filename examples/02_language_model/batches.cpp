@@ -11,7 +11,7 @@ namespace language_model {
 
 NegativeSampler::NegativeSampler(std::span<const std::int64_t> counts, std::int64_t draws, std::uint64_t seed) : seed_(seed) {
   double sum = 0;
-  // A word that the training text lacks is drawn now and then too, so that its score is kept down.
+  // Words missing from the training text are drawn at times, too. Otherwise nothing would lower their scores.
   const auto weight = [](std::int64_t count) { return std::pow(static_cast<double>(std::max<std::int64_t>(1, count)), 0.75); };
   for (const std::int64_t count : counts) cumulative_.push_back(sum += weight(count));
   for (const std::int64_t count : counts)
@@ -42,7 +42,7 @@ void BatchReader::read(std::int64_t step, Batch& batch) const {
   batch.inputs.resize(static_cast<std::size_t>(shape_.tokens()));
   batch.outputs.resize(static_cast<std::size_t>(shape_.tokens() + shape_.negatives));
   for (std::int64_t t = 0; t < shape_.length; ++t) {
-    // The last word of a stretch is only a target.
+    // The last word of a part is only a target.
     const std::int64_t place = (step * shape_.length + t) % (stretch_ - 1);
     for (std::int64_t s = 0; s < shape_.sequences; ++s) {
       const auto word = static_cast<std::size_t>((first_sequence_ + s) * stretch_ + place);

@@ -1,4 +1,4 @@
-// What a step trains on: the next words of this rank's stretches of the text, and the words they are told apart from.
+// batches.hpp: makes the batch of a step from the next words of this rank's parts of the text and from negative samples.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace language_model {
 
-/// Draws words as often as their count to the power of 0.75 says (Mikolov et al., 2013), with replacement.
+/// Draws words with replacement, with probability proportional to count^0.75 (Mikolov et al., 2013).
 class NegativeSampler {
  public:
   NegativeSampler(std::span<const std::int64_t> counts, std::int64_t draws, std::uint64_t seed);
-  /// The same for the same step on every rank.
+  /// Fills `words` with samples, the same for the same step on every rank.
   void draw(std::int64_t step, std::span<std::int32_t> words) const;
-  /// Returns the logarithm of how often each word is drawn in one step on average. Sampled softmax subtracts it from a score.
+  /// Returns, for each word, the logarithm of its expected number of draws in a step. Sampled softmax subtracts it from a score.
   [[nodiscard]] std::span<const float> log_expected() const { return log_expected_; }
 
  private:
@@ -24,24 +24,24 @@ class NegativeSampler {
   std::vector<float> log_expected_;
 };
 
-/// Shape of a rank's batch.
+/// The shape of a rank's batch.
 struct BatchShape {
   std::int64_t sequences = 16;
-  std::int64_t length = 20;  ///< words of each sequence: how far back-propagation goes through time
+  std::int64_t length = 20;  ///< words of each sequence, and steps of back-propagation through time
   std::int64_t negatives = 256;
   [[nodiscard]] std::int64_t tokens() const { return sequences * length; }
 };
 
-/// Word t of sequence s is at t * sequences + s.
+/// The words of a step. Word t of sequence s is at t * sequences + s.
 struct Batch {
   std::vector<std::int32_t> inputs;
-  std::vector<std::int32_t> outputs;  ///< the word after each of the inputs, then the negative samples
+  std::vector<std::int32_t> outputs;  ///< the word after each input, then the negative samples
 };
 
-/// Each sequence of each rank reads a stretch of its own, going on where the step before has ended.
+/// Reads batches. Each sequence of each rank has its own part of the text and continues where the previous step ended.
 class BatchReader {
  public:
-  /// Both must outlive the reader. Throws std::runtime_error when the text is too short.
+  /// `corpus` and `negatives` must outlive the reader. Throws std::runtime_error if the text is too short.
   BatchReader(const Corpus& corpus, const NegativeSampler& negatives, BatchShape shape, int rank, int ranks);
   void read(std::int64_t step, Batch& batch) const;
 

@@ -1,4 +1,4 @@
-// What the user may ask for.
+// command_line.hpp: the options of the program.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,10 +21,10 @@ struct CommandLine {
   bool summarise = false;
 };
 
-/// `line` must outlive `app`.
+/// Adds the options to `app`. `line` must outlive `app`.
 void define_options(CLI::App& app, CommandLine& line);
 
-/// "all" stands for all. Throws std::runtime_error on unknown names.
+/// Returns the schemes named; "all" means all. Throws std::runtime_error for an unknown name.
 [[nodiscard]] std::vector<Scheme> chosen_schemes(const CommandLine& line);
 
 }  // namespace language_model

@@ -45,7 +45,7 @@ void lower(std::string& text) {
   }
 }
 
-/// Every word as its place in the order of first appearance. Returns how many different ones there are.
+/// Appends every word of `text` to `words`, as its place in the order of first appearance. Returns the number of different words.
 std::int64_t number_words(std::string_view text, std::vector<std::int32_t>& words) {
   std::unordered_map<std::string_view, std::int32_t> numbers;
   for (auto begin = text.begin(); begin != text.end();) {
@@ -58,7 +58,7 @@ std::int64_t number_words(std::string_view text, std::vector<std::int32_t>& word
   return static_cast<std::int64_t>(numbers.size());
 }
 
-/// For each word by first appearance, its number by frequency; unknown_word for all but the most frequent.
+/// Returns the number by frequency of each word, in the order of first appearance. Rare words get unknown_word.
 std::vector<std::int32_t> rank_by_frequency(const std::vector<std::int64_t>& counts, std::int64_t vocabulary) {
   std::vector<std::int32_t> order(counts.size());
   std::iota(order.begin(), order.end(), 0);

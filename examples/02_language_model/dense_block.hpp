@@ -1,4 +1,5 @@
-// Parameters that every rank holds: gradients averaged by a weir::AllreducePlan, stepped by Adam alike on all ranks.
+// dense_block.hpp: parameters that every rank holds. A weir::AllreducePlan averages their gradients, and every rank takes the same
+// step of Adam or SGD.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +14,42 @@
 
 namespace language_model {
 
-/// How gradients of dense blocks travel.
+/// Says how gradients of dense blocks travel.
 struct Travel {
   std::string algorithm = "dense_ring";
-  std::string compressor;  ///< empty: what the algorithm is made for
+  std::string compressor;  ///< if empty, the algorithm's default
   std::string compressor_parameters;
   weir::Feedback error_feedback = weir::Feedback::automatic;
   double feedback_decay = 1;
-  double density = 0.01;  ///< of sparse algorithms
+  double density = 0.01;  ///< for sparse algorithms
 };
 
 struct DenseBlockConfig {
-  std::string name;  ///< of a block of the schedule
+  std::string name;  ///< name of the block in the schedule
   std::size_t parameters = 0;
-  double initial_range = 0;  ///< values start uniform in [-initial_range, initial_range)
+  double initial_range = 0;  ///< initial values are uniform in [-initial_range, initial_range)
   double learning_rate = 0;
-  double momentum = 0;  ///< of SGD; negative: Adam
+  double momentum = 0;  ///< for SGD; negative for Adam
   Travel travel;
-  bool prioritised = false;  ///< travels by its place in the schedule; else all blocks are alike
+  bool prioritised = false;  ///< if true, its place in the schedule gives its priority; otherwise all blocks have the same
   std::uint64_t seed = 1;
 };
 
 class DenseBlock {
  public:
-  /// Collective. `schedule` and `clock` must outlive it.
+  /// Collective. `schedule` and `clock` must outlive the block.
   DenseBlock(const weir::Communicator& comm, weir::StepSchedule& schedule, const DenseBlockConfig& config, StallClock& clock);
 
-  /// Valid until start().
+  /// Returns the parameters, valid until start().
   [[nodiscard]] std::span<const float> parameters() const { return parameters_; }
   [[nodiscard]] std::span<float> gradient() { return gradient_; }
-  /// The gradient is complete: it travels now.
+  /// Starts the exchange of the gradient, which must be complete.
   void start();
-  /// Waits for what start() has begun, if anything, and steps the parameters.
+  /// Waits for the exchange that start() began, if any, and updates the parameters.
   void finish();
   void add_to(weir::Checkpoint& checkpoint);
   [[nodiscard]] double bytes_sent() const { return traffic_.bytes_sent; }
-  /// Selection or encoding, decoding and what memory takes.
+  /// Returns the seconds spent in selection or encoding, decoding and copies.
   [[nodiscard]] double compression_seconds() const { return traffic_.compression_seconds; }
 
  private:
@@ -62,7 +63,7 @@ class DenseBlock {
   std::vector<float> parameters_, gradient_, mean_, square_;
   std::int64_t steps_ = 0;
   bool in_flight_ = false;
-  /// All doubles.
+  /// Saved as an array of doubles.
   struct {
     double bytes_sent = 0, compression_seconds = 0;
   } traffic_;

@@ -11,7 +11,7 @@ namespace language_model {
 namespace {
 
 constexpr std::int64_t stretch_words = 64;
-constexpr int rows_at_once = 32;  // their scores stay in a cache
+constexpr int rows_at_once = 32;  // few enough for their scores to stay in cache
 
 int rank_of(MPI_Comm comm) {
   int rank = 0;
@@ -33,7 +33,7 @@ std::int64_t stretch_count(const Corpus& corpus, std::int64_t words) {
                            std::to_string(count * stretch_words) + " of them it must have more; name a longer text with --text");
 }
 
-/// Those of this rank.
+/// Returns the shape for this rank's parts of the text.
 GruShape shape_of(MPI_Comm comm, std::int64_t stretches, int inputs, int hidden) {
   const int rank = rank_of(comm), size = size_of(comm);
   const std::int64_t mine = stretches * (rank + 1) / size - stretches * rank / size;

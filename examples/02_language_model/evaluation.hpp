@@ -1,4 +1,4 @@
-// Perplexity on held-out text, with the softmax over the whole vocabulary.
+// evaluation.hpp: computes the perplexity on held-out text, with the softmax over the whole vocabulary.
 #pragma once
 
 #include <mpi.h>
@@ -12,19 +12,19 @@
 
 namespace language_model {
 
-/// Everything that has been learnt.
+/// The trained parameters.
 struct Model {
   std::span<const float> embedding;  ///< vocabulary x inputs
   std::span<const float> input_block, recurrent_block;
   std::span<const float> output;  ///< vocabulary x (hidden + 1), bias last
 };
 
-/// The same stretches of held-out text each time, dealt out to the ranks.
+/// Evaluates on the same parts of the held-out text each time, which are divided among the ranks.
 class Evaluator {
  public:
-  /// `words`: about how many are predicted. Throws std::runtime_error when the text is too short.
+  /// `words` is about the number of words to predict. Throws std::runtime_error if the text is too short.
   Evaluator(MPI_Comm comm, const Corpus& corpus, int inputs, int hidden, std::int64_t words);
-  /// Collective.
+  /// Collective. Returns the perplexity.
   double perplexity(const Model& model);
 
  private:

@@ -1,4 +1,4 @@
-// A gated recurrent layer (Cho et al., 2014) over BLAS, with truncated back-propagation through time.
+// gru.hpp: a gated recurrent layer (Cho et al., 2014) on BLAS, with truncated back-propagation through time.
 //
 //   r = sigmoid(x Wr + h Ur + br)      z = sigmoid(x Wz + h Uz + bz)
 //   n = tanh(x Wn + r (h Un) + bn)     h' = (1 - z) n + z h
@@ -28,19 +28,19 @@ class Gru {
  public:
   explicit Gru(GruShape shape);
 
-  /// Forgets what came before.
+  /// Sets the state to zero.
   void reset_state();
 
-  /// The forward pass in two parts, since the second needs only the recurrent block besides. Goes on with the state that the pass
-  /// before has left.
+  /// The two parts of the forward pass: project() needs only the input block, forward() only the recurrent block. The pass starts
+  /// from the last state of the previous pass.
   void project(std::span<const float> input_block, std::span<const float> inputs);
   void forward(std::span<const float> recurrent_block, const Pause& pause);
-  /// What the next pass goes on with, sequences x hidden.
+  /// Returns the state that the next pass starts from, sequences x hidden.
   [[nodiscard]] std::span<float> last_state();
-  /// States after each word, tokens x hidden.
+  /// Returns the state after each word, tokens x hidden.
   [[nodiscard]] std::span<const float> outputs() const;
 
-  /// The backward pass through all words, after which the three below give the gradients of the loss.
+  /// Runs the backward pass through all words. After it, the three functions below give the gradients of the loss.
   void backward(std::span<const float> recurrent_block, std::span<const float> output_gradients, const Pause& pause);
   void recurrent_gradient(std::span<float> gradient) const;
   void input_gradient(std::span<const float> inputs, std::span<float> gradient) const;
@@ -52,13 +52,13 @@ class Gru {
   [[nodiscard]] std::size_t at(int t, int width) const;
 
   GruShape shape_;
-  std::vector<float> states_;               ///< (length + 1) x sequences x hidden: before the first word, after each
+  std::vector<float> states_;               ///< before the first word and after each, (length + 1) x sequences x hidden
   std::vector<float> projected_;            ///< x W + b
   std::vector<float> recurrent_;            ///< h U
   std::vector<float> gates_;                ///< r, z, n
   std::vector<float> projected_gradients_;  ///< of x W + b
   std::vector<float> recurrent_gradients_;  ///< of h U
-  std::vector<float> state_gradient_;       ///< of the state before the word in work, from what comes after it
+  std::vector<float> state_gradient_;       ///< of the state before the current word, from the words that follow
 };
 
 }  // namespace language_model

@@ -1,4 +1,4 @@
-// language_model: trains a word-level language model on all ranks of an MPI job, once for each way to exchange gradients.
+// language_model: trains a word-level language model on all ranks of an MPI job, once for each scheme of exchanging gradients.
 #include <cblas.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace language_model;
 
-/// Ends the program on every rank alike, with the message of the lowest rank that cannot go on.
+/// Ends the program on every rank if one of them fails. The lowest failing rank prints its message.
 class StartCheck {
  public:
   explicit StartCheck(MPI_Comm comm) : comm_(comm) {}
@@ -48,7 +48,7 @@ class StartCheck {
 
 constexpr int stopped_status = 75;  // EX_TEMPFAIL: start it again
 
-/// Returns the perplexity reached; nothing where a signal has stopped the training.
+/// Returns the perplexity reached, or nothing if a signal has stopped the training.
 std::optional<double> train(const CommandLine& line, const weir::Communicator& comm, const Corpus& corpus, const Scheme& scheme) {
   Options options = line.training;
   options.vocabulary = static_cast<std::int64_t>(corpus.counts.size());
@@ -105,7 +105,7 @@ int train_under_mpi(int argc, char** argv, const CommandLine& line) {
     outcome = train_all(line);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "language_model: %s\n", error.what());
-    // The other ranks may wait for this one in a collective call, so they have to be ended too.
+    // The other ranks may wait for this one in a collective call, so all must end.
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   define_options(app, line);
   CLI11_PARSE(app, argc, argv);
   if (!line.summarise) {
-    // Ranks are the parallelism; threads inside each would fight for the same cores.
+    // The ranks already use all cores; BLAS threads inside each would compete for them.
     openblas_set_num_threads(1);
     return train_under_mpi(argc, argv, line);
   }

@@ -1,6 +1,6 @@
-# Perplexity over time and over bytes, one curve per scheme. Run by cluster_run.sh, or by hand:
+# Draws perplexity over time and over bytes, one curve per scheme. Run by cluster_run.sh, or by hand:
 #   gnuplot -e "folder='results'; schemes='embrace allgather'" plot.gp
-# Draws <folder>/perplexity.svg.
+# Writes <folder>/perplexity.svg.
 set terminal svg size 1500,640 font "DejaVu Sans,15" background rgb "white"
 set output folder."/perplexity.svg"
 set datafile separator ","
@@ -17,7 +17,7 @@ width(i) = 6 - i
 # The first row is the header, the second the untrained model.
 file(i) = folder."/".word(schemes, i).".csv"
 
-# Schemes train alike: the first one's range is that of all, with room for the key below.
+# All schemes reach about the same perplexity, so the range of the first one fits all. There is room for the key below.
 stats file(1) every ::2 using 2 name "perplexity" nooutput
 set yrange [perplexity_min * 0.7 : perplexity_max * 1.1]
 set multiplot layout 1,2 title "A language model, data-parallel: what the perplexity costs" font "DejaVu Sans Bold,19" \

@@ -1,11 +1,11 @@
-// Random numbers that are the same on every rank and with every standard library.
+// random.hpp: random numbers that are the same on every rank and with every standard library.
 #pragma once
 
 #include <cstdint>
 
 namespace language_model {
 
-/// splitmix64.
+/// The generator splitmix64.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -16,7 +16,7 @@ class Random {
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
     return mixed ^ mixed >> 31;
   }
-  /// In [0, 1).
+  /// Returns a number in [0, 1).
   double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
 
  private:

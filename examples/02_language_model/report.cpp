@@ -20,7 +20,7 @@ std::ofstream open_for_writing(const std::filesystem::path& path) {
   return file;
 }
 
-/// What must be equal for two runs to be compared at the same step.
+/// Returns the options that must be equal in two runs for a comparison at the same step.
 Json model_json(const Options& options, int ranks) {
   return {{"ranks", ranks},
           {"vocabulary", options.vocabulary},
@@ -47,7 +47,7 @@ const char* name_of(weir::Feedback feedback) {
   }
 }
 
-/// How dense gradients travel, and what is made of them: what runs may be compared by.
+/// Returns how dense gradients travel and which optimizer uses them. Runs may differ in this.
 Json dense_json(const Options& options) {
   return {{"algorithm", options.dense.algorithm},
           {"density", options.dense.density},

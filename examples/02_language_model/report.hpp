@@ -1,4 +1,4 @@
-// What the user sees and keeps: progress while training, <name>.json and <name>.csv afterwards.
+// report.hpp: shows progress during the training, and writes <name>.json and <name>.csv afterwards.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,10 @@
 
 namespace language_model {
 
-/// Progress on stderr: a bar rewritten in place, or a plain line for each evaluation.
+/// Shows progress on stderr: a bar rewritten in place, or a plain line for each evaluation.
 class Progress : public Observer {
  public:
-  /// `visible`: on one rank only. `bar`: stderr is a terminal.
+  /// `visible`: true on one rank only. `bar`: true if stderr is a terminal.
   Progress(const Scheme& scheme, const Options& options, bool visible, bool bar);
   void on_step(std::int64_t step, const CurvePoint& latest, bool last) override;
 
@@ -26,10 +26,10 @@ class Progress : public Observer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Writes <name>.json (all figures) and <name>.csv (the curve, for plots) into the folder; Options::name().
+/// Writes <name>.json (all figures) and <name>.csv (the curve, for plots) into the folder. <name> is Options::name().
 void write_report(const std::filesystem::path& folder, const Scheme& scheme, const Options& options, const TrainingResult& result);
 
-/// "6.41 MB": three digits and a decimal unit.
+/// Returns `bytes` with three digits and a decimal unit, for example "6.41 MB".
 std::string format_bytes(double bytes);
 
 }  // namespace language_model

@@ -8,7 +8,7 @@
 namespace language_model {
 namespace {
 
-/// Far below every score, and finite, so that exp gives 0 without surprises.
+/// A score far below all others, but finite, so that exp gives 0 and no NaN.
 constexpr float never = -1e30F;
 
 std::size_t product(int a, int b) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); }
@@ -49,7 +49,7 @@ void SampledSoftmax::score_negatives(std::span<const float> states, std::span<co
     const float offset =
         negative_rows[product(i, width_) + static_cast<std::size_t>(hidden_)] - log_expected[static_cast<std::size_t>(word)];
     for (int token = 0; token < tokens_; ++token) {
-      // A token's own target among the samples would be told apart from itself.
+      // A token's own target must not count as a negative sample.
       const bool is_target = words[static_cast<std::size_t>(token)] == word;
       scores_[product(token, negatives_) + static_cast<std::size_t>(i)] = is_target ? never : offset;
     }

@@ -1,4 +1,4 @@
-// Which word comes next, told apart from a sample of the vocabulary instead of all of it (Jean et al., 2015, section 3).
+// sampled_softmax.hpp: the loss of the next word, by a softmax over a sample of the vocabulary (Jean et al., 2015, section 3).
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace language_model {
 
-/// A row of the output table is a word's weights and, last, its bias: hidden + 1 elements.
+/// Computes the loss's gradients. A row of the output table is a word's weights and, last, its bias: hidden + 1 elements.
 class SampledSoftmax {
  public:
   SampledSoftmax(int tokens, int negatives, int hidden);
 
-  /// `words`: the target of every token, then the negative samples; `rows`: theirs. `log_expected` of a word: see NegativeSampler.
-  /// Writes the gradients of the mean loss with respect to states and rows.
+  /// Computes the gradients of the mean loss with respect to states and rows. `words` are the target of every token, then the
+  /// negative samples; `rows` are the rows of these words; `log_expected` is that of NegativeSampler.
   void differentiate(std::span<const float> states, std::span<const std::int32_t> words, std::span<const float> rows,
                      std::span<const float> log_expected, const Pause& pause);
   [[nodiscard]] std::span<const float> state_gradients() const { return state_gradients_; }
@@ -29,7 +29,7 @@ class SampledSoftmax {
   void differentiate_target(int token, const float* state, const float* row);
 
   int tokens_, negatives_, hidden_, width_;
-  std::vector<float> scores_;            ///< tokens x negatives; then their gradients
+  std::vector<float> scores_;            ///< tokens x negatives; later their gradients
   std::vector<float> target_gradients_;  ///< of the score of each token's target
   std::vector<float> state_gradients_;
   std::vector<float> row_gradients_;

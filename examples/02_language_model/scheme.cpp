@@ -7,7 +7,7 @@
 namespace language_model {
 namespace {
 
-// In the order in which they are run and shown.
+// The schemes, in the order in which they are run and shown.
 constexpr std::array registry = {
     Scheme{"embrace", "columns", true, "tables by columns, AlltoAll; 2D scheduling"},
     Scheme{"embrace_no_schedule", "columns", false, "tables by columns, AlltoAll; everything waited for before the next step"},

@@ -48,7 +48,7 @@ void SparseLayer::add_to(weir::Checkpoint& checkpoint) {
 }
 
 void SparseLayer::count_step() {
-  // The lookup of this step, and the update of the step before, which is over only now.
+  // These are the lookup of this step and the update of the previous step, which has ended only now.
   const weir::EmbeddingStatistics& statistics = table_.statistics();
   tally_.bytes_sent += static_cast<double>(statistics.id_bytes_sent + statistics.lookup_bytes_sent +
                                            statistics.gradient_bytes_sent + statistics.control_bytes_sent);

@@ -1,4 +1,4 @@
-// A weir::EmbeddingTable in the training loop: its operations in flight, its arrays, and what they have cost.
+// sparse_layer.hpp: a weir::EmbeddingTable in the training loop, with its operations in flight, its arrays and its costs.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@
 
 namespace language_model {
 
-/// Summed over steps, on this rank.
+/// Counts of this rank, summed over steps.
 struct TableTally {
   double bytes_sent = 0;
   double tokens = 0;    ///< rows looked up
-  double distinct = 0;  ///< of them, without duplicates: what is sent
-  double prior = 0;     ///< of those, what the next batch waits for
+  double distinct = 0;  ///< distinct rows among `tokens`: the rows sent
+  double prior = 0;     ///< rows among `distinct` that the next batch waits for
 };
 
 class SparseLayer {
  public:
-  /// Collective. Time that it blocks is added to `clock`, which must outlive it.
+  /// Collective. The layer adds the time in which it blocks to `clock`, which must outlive it.
   SparseLayer(const weir::Communicator& comm, const weir::EmbeddingConfig& config, StallClock& clock);
 
-  /// All collective. look_up returns at once; rows() waits for it.
+  /// All functions down to values() are collective. look_up() returns at once; rows() waits for it.
   void look_up(std::span<const std::int32_t> ids);
   [[nodiscard]] std::span<const float> rows();
   void prefetch(std::span<const std::int32_t> ids);
-  /// Waits for the update before and starts this one.
+  /// Waits for the previous update and starts this one.
   void update(std::span<const float> gradients);
   /// Waits for the update in flight, if any.
   void drain();
   /// Waits for everything in flight.
   void settle();
   void add_to(weir::Checkpoint& checkpoint);
-  /// Everything in the table. Waits.
+  /// Returns the whole table. Waits for everything in flight.
   [[nodiscard]] std::vector<float> values();
 
-  /// Makes progress on everything that is in flight anywhere.
+  /// Makes progress on all operations in flight.
   void make_progress();
   [[nodiscard]] const TableTally& tally() const { return tally_; }
 

@@ -1,17 +1,17 @@
-// How long a rank's computation stands still for communication (EmbRace section 5.4).
+// stall_clock.hpp: measures how long a rank's computation waits for communication (EmbRace section 5.4).
 #pragma once
 
 #include <mpi.h>
 
 namespace language_model {
 
-/// Wall time inside Weir's calls. `stall`: those that wait, or prepare what is sent; `progress`: tests between matrix products.
+/// Wall time inside Weir's calls. `stall`: in calls that wait or prepare messages. `progress`: in calls between matrix products.
 struct StallClock {
   double stall = 0;
   double progress = 0;
 };
 
-/// Adds the time from construction to destruction.
+/// Adds the time from its construction to its destruction to `seconds`.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(MPI_Wtime()) {}

@@ -51,7 +51,7 @@ std::vector<Json> read_runs(const std::filesystem::path& folder, const std::vect
   return runs;
 }
 
-/// The last step that all runs have been evaluated at.
+/// Returns the last step at which all runs were evaluated.
 std::int64_t last_common_step(const std::vector<Json>& runs) {
   std::vector<std::int64_t> common;
   for (const Json& point : runs.front().at("curve")) common.push_back(point.at("step"));
@@ -60,7 +60,7 @@ std::int64_t last_common_step(const std::vector<Json>& runs) {
       return std::ranges::none_of(run.at("curve"), [&](const Json& point) { return point.at("step") == step; });
     });
   }
-  return common.back();  // all have step 0
+  return common.back();  // not empty: all have step 0
 }
 
 double perplexity_at(const Json& run, std::int64_t step) {
@@ -100,7 +100,7 @@ bool summarise(const std::filesystem::path& folder, std::vector<std::string> nam
   if (names.empty()) names = finished_runs(folder);
   const std::vector<Json> runs = read_runs(folder, names);
   const std::int64_t step = last_common_step(runs);
-  // What travels compressed, or is stepped otherwise, need not train alike.
+  // Runs with compression or another optimizer need not reach the same perplexity.
   std::vector<Json> same;
   for (const Json& run : runs) {
     if (run.at("dense") == runs.front().at("dense")) same.push_back(run);

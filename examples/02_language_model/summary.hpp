@@ -1,4 +1,4 @@
-// Several finished runs, side by side.
+// summary.hpp: compares several finished runs.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace language_model {
 
-/// Merges the schemes' <scheme>.json in the folder into summary.json and prints them as a table on stdout. Returns whether they
-/// have trained alike: perplexities at the last step that all have reached are within 1 % of each other. No names: all that the
-/// folder holds. Throws std::runtime_error when it holds none, or runs that cannot be compared.
+/// Merges the runs' <name>.json in the folder into summary.json and prints them as a table on stdout. Without `names` it takes all
+/// runs of the folder. Returns whether perplexities at the last common step are within 1 % of each other. Throws
+/// std::runtime_error if there are no runs, or if they cannot be compared.
 bool summarise(const std::filesystem::path& folder, std::vector<std::string> names = {});
 
 }  // namespace language_model

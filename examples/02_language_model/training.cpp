@@ -30,7 +30,7 @@ weir::EmbeddingConfig output_config(const Scheme& scheme, const Options& options
   weir::EmbeddingConfig config = table_config(scheme, options, "output");
   config.width = options.hidden + 1;
   config.largest_batch = options.batch.tokens() + options.batch.negatives;
-  // The forward pass needs these rows last: they let the dense blocks go first, whose priorities are positive.
+  // The forward pass needs these rows last. The dense blocks have positive priorities, so they go first.
   config.priority = 0;
   return config;
 }
@@ -42,7 +42,7 @@ GruShape gru_shape(const Options& options) {
           .length = static_cast<int>(options.batch.length)};
 }
 
-/// The curve as text that gives back the same numbers.
+/// Returns the curve as text from which curve_of() reads the same numbers.
 std::string text_of(const std::vector<CurvePoint>& curve) {
   nlohmann::json json = nlohmann::json::array();
   for (const CurvePoint& p : curve)
@@ -77,7 +77,7 @@ std::string Options::name(const Scheme& scheme) const {
 void check_length(MPI_Comm comm, const Corpus& corpus, const Options& options) {
   int ranks = 1;
   MPI_Comm_size(comm, &ranks);
-  // Both refuse a text that is too short.
+  // Both constructors refuse a text that is too short.
   const NegativeSampler negatives(corpus.counts, options.batch.negatives, options.seed);
   static_cast<void>(BatchReader(corpus, negatives, options.batch, 0, ranks));
   static_cast<void>(Evaluator(comm, corpus, options.embedding, options.hidden, options.evaluation_words));
@@ -158,7 +158,7 @@ void Trainer::step() {
   std::swap(batch_, next_batch_);
   reader_.read(++steps_, next_batch_);
 
-  // 1. forward: each part waits for what it needs, not for more
+  // 1. forward: each part waits only for what it needs
   embedding_.look_up(batch_.inputs);
   output_.look_up(batch_.outputs);
   const std::span<const float> vectors = embedding_.rows();
@@ -173,7 +173,7 @@ void Trainer::step() {
   gru_.forward(recurrent_block_.parameters(), pause);
   softmax_.differentiate(gru_.outputs(), batch_.outputs, output_.rows(), negatives_.log_expected(), pause);
 
-  // 2. backward: what is known travels at once; what the next forward pass needs first is made first
+  // 2. backward: each gradient is sent at once; those that the next forward pass needs first are computed first
   output_.update(softmax_.row_gradients());
   gru_.backward(recurrent_block_.parameters(), softmax_.state_gradients(), pause);
   gru_.vector_gradients(input_block_.parameters(), vector_gradients_);

@@ -1,5 +1,5 @@
-// Data-parallel training of a word-level language model: both tables and the recurrent layer's two blocks travel as the scheme
-// says.
+// training.hpp: data-parallel training of a word-level language model. The scheme says how gradients of both tables and of the
+// recurrent layer's two blocks travel.
 #pragma once
 
 #include <mpi.h>
@@ -30,17 +30,17 @@ struct Options {
   BatchShape batch;
   double table_learning_rate = 0.1;  ///< Adagrad
   double dense_learning_rate = 0.004;
-  double dense_momentum = -1;  ///< negative: Adam instead of SGD
-  Travel dense;                ///< of the recurrent layer's gradients
+  double dense_momentum = -1;  ///< of SGD; negative for Adam
+  Travel dense;                ///< for the recurrent layer's gradients
   std::int64_t steps = 1500;
-  double seconds = 90;  ///< training ends at the first evaluation after so many; 0: after all steps
+  double seconds = 90;  ///< training ends at the first evaluation after this time; 0 for no limit
   std::int64_t evaluate_every = 75;
   std::int64_t evaluation_words = 4096;
   std::uint64_t seed = 1;
   CheckpointOptions checkpoint;
 
-  /// Returns the name of a run and of its files: the scheme, the algorithm of dense gradients unless it is the default, and their
-  /// compressor if one is named.
+  /// Returns the name of a run and of its files: the scheme, the algorithm of dense gradients if it is not the default, and their
+  /// compressor if one is set.
   [[nodiscard]] std::string name(const Scheme& scheme) const;
 };
 
@@ -48,27 +48,27 @@ struct Options {
 struct CurvePoint {
   std::int64_t step = 0;
   double perplexity = 0;                ///< on held-out text
-  double seconds = 0;                   ///< trained so far, evaluation excluded; of the slowest rank
-  double stall = 0;                     ///< of it, computation standing still for communication, most of any rank
-  std::array<double, 3> stall_parts{};  ///< waiting for embedding table, output table, dense blocks; means of the ranks
-  double progress = 0;                  ///< of it, communication looked after between matrix products; mean of the ranks
-  double table_bytes = 0;               ///< sent so far; mean of the ranks
-  double most_table_bytes = 0;          ///< of any rank
+  double seconds = 0;                   ///< trained so far by the slowest rank, evaluation excluded
+  double stall = 0;                     ///< part of `seconds` in which computation waits for communication; maximum of the ranks
+  std::array<double, 3> stall_parts{};  ///< waits for embedding table, output table, dense blocks; means of the ranks
+  double progress = 0;          ///< part of `seconds` in calls that make progress between matrix products; mean of the ranks
+  double table_bytes = 0;       ///< sent so far; mean of the ranks
+  double most_table_bytes = 0;  ///< sent so far; maximum of the ranks
   double dense_bytes = 0;
-  double dense_compression = 0;  ///< of it, selection, encoding and decoding of dense gradients; mean of the ranks
+  double dense_compression = 0;  ///< seconds of selection, encoding and decoding of dense gradients; mean of the ranks
 };
 
 struct TrainingResult {
   int ranks = 0;
-  std::array<TableTally, 2> tables;  ///< of the embedding and the output table, summed over steps; of this rank
+  std::array<TableTally, 2> tables;  ///< of the embedding and the output table; sums over steps on this rank
   std::vector<CurvePoint> curve;
-  bool stopped = false;  ///< by a signal, before its end: started again with the same folder, it goes on
+  bool stopped = false;  ///< by a signal, before the end; started again with the same folder, the training continues
 };
 
-/// Throws std::runtime_error when the text is too short to train and evaluate on by all ranks of `comm`. Not collective.
+/// Throws std::runtime_error if the text is too short for all ranks of `comm` to train and evaluate on. Not collective.
 void check_length(MPI_Comm comm, const Corpus& corpus, const Options& options);
 
-/// Told about the training as it goes, on every rank.
+/// Receives the progress of the training, on every rank.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -77,9 +77,9 @@ class Observer {
 
 class Trainer {
  public:
-  /// Collective. Communicator and corpus must outlive the trainer.
+  /// Collective. `comm` and `corpus` must outlive the trainer.
   Trainer(MPI_Comm mpi, const weir::Communicator& comm, const Corpus& corpus, const Scheme& scheme, const Options& options);
-  /// Collective. Trains until steps or time are over, from the newest checkpoint on if there is one.
+  /// Collective. Trains until all steps are done or the time is over. Starts from the newest checkpoint if there is one.
   TrainingResult run(Observer& observer);
 
  private:

@@ -1,5 +1,5 @@
-! main.f90: reconstructs an image with a dense exchange, with a sparse one, and with a sparse one that computing hides; prints what
-! each has cost.
+! main.f90: reconstructs an image with a dense exchange, with a sparse one, and with a sparse one overlapped with computation.
+! Prints what each costs.
 program tomography
   use, intrinsic :: iso_fortran_env, only: error_unit, real64
   use mpi_f08
@@ -65,7 +65,7 @@ contains
         read (value, *, iostat=error) given%relaxation
       case ('--density')
         read (value, *, iostat=error) given%density
-      case ('--require-ratio') ! for tests: so many times fewer bytes, at an error at most a tenth larger
+      case ('--require-ratio') ! for tests: at least this many times fewer bytes, with an error at most a tenth larger
         read (value, *, iostat=error) required_ratio
       case ('--algorithm')
         given%algorithm = value

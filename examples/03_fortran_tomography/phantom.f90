@@ -1,4 +1,4 @@
-! phantom.f90: the head of Shepp and Logan (with Toft's intensities), as an image and as exact line integrals.
+! phantom.f90: the head phantom of Shepp and Logan (with Toft's intensities), as an image and as exact line integrals.
 module phantom
   use, intrinsic :: iso_fortran_env, only: real32, real64
   implicit none
@@ -6,7 +6,7 @@ module phantom
   public :: phantom_image, phantom_projection
 
   real(real64), parameter :: degree = acos(-1.0_real64)/180
-  !> An ellipse in each column: intensity, semi-axes, centre, rotation in degrees; the head fills a circle of radius 1.
+  !> Each column is an ellipse: intensity, semi-axes, centre, rotation in degrees. The head fills a circle of radius 1.
   real(real64), parameter :: ellipses(6, 10) = reshape(real([ &
     1.0, 0.69, 0.92, 0.0, 0.0, 0.0,           -0.8, 0.6624, 0.874, 0.0, -0.0184, 0.0, &
     -0.2, 0.11, 0.31, 0.22, 0.0, -18.0,       -0.2, 0.16, 0.41, -0.22, 0.0, 18.0, &
@@ -16,7 +16,7 @@ module phantom
 
 contains
 
-  !> `size` x `size` pixels of a square of side 2.
+  !> Returns the phantom in a square of side 2 as `size` x `size` pixels.
   function phantom_image(size) result(image)
     integer, intent(in) :: size
     real(real32) :: image(size, size)
@@ -40,7 +40,7 @@ contains
     end do
   end function
 
-  !> The integral along the line at distance `offset` from the centre whose normal has this angle.
+  !> Returns the integral along the line at distance `offset` from the centre whose normal has this angle.
   function phantom_projection(angle, offset) result(integral)
     real(real64), intent(in) :: angle, offset
     real(real64) :: integral, width, distance

@@ -1,4 +1,5 @@
-# The error over steps and over what a rank has sent, one curve per scheme: gnuplot -e "file='results.csv'" plot.gp draws convergence.svg.
+# Draws the error over steps and over bytes sent by a rank, one curve per scheme, into convergence.svg:
+#   gnuplot -e "file='results.csv'" plot.gp
 set terminal svg size 1500,640 font "DejaVu Sans,15" background rgb "white"
 set output "convergence.svg"
 set datafile separator ","

@@ -1,11 +1,11 @@
-! projector.f90: parallel rays through an image, and back. Rays are sampled at steps of one pixel, bilinearly.
+! projector.f90: projects an image along parallel rays, and back. Rays are sampled bilinearly at steps of one pixel.
 module projector
   use, intrinsic :: iso_fortran_env, only: real32, real64
   implicit none
   private
   public :: scan_geometry, add_correction
 
-  !> Rays one pixel apart that meet a square image within its inscribed circle.
+  !> Parallel rays, one pixel apart, within the inscribed circle of a square image.
   type :: scan_geometry
     integer :: size = 0 !< of the image, in pixels
     real(real32) :: centre = 0, radius = 0
@@ -32,7 +32,7 @@ contains
     rays = 2*int(self%radius) + 1
   end function
 
-  !> Distance of a ray from the centre, in pixels.
+  !> Returns the distance of a ray from the centre, in pixels.
   real(real32) function offset(self, ray)
     class(scan_geometry), intent(in) :: self
     integer, intent(in) :: ray
@@ -40,8 +40,8 @@ contains
     offset = real(ray - int(self%radius) - 1, real32)
   end function
 
-  !> Adds SART's correction for one angle to `correction`: what `measured`, in pixels, has more than the rays through `image` find,
-  !> spread evenly along each ray.
+  !> Adds SART's correction for one angle to `correction`: the difference between `measured`, in pixels, and the projection of
+  !> `image`, spread evenly along each ray.
   subroutine add_correction(geometry, angle, measured, image, correction)
     type(scan_geometry), intent(in) :: geometry
     real(real64), intent(in) :: angle

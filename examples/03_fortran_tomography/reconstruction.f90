@@ -1,5 +1,5 @@
-! reconstruction.f90: the image from its projections; the part to read first. Every rank has the whole image and the projections of
-! its own angles. In each step it computes the correction that some of these ask for; the ranks' mean is added to the image.
+! reconstruction.f90: reconstructs the image from its projections; read this file first. Every rank has the whole image and the
+! projections of its own angles. In each step it computes a correction from some of these. The ranks' mean is added to the image.
 module reconstruction
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
   use mpi_f08
@@ -11,29 +11,29 @@ module reconstruction
   public :: options, progress, reconstruct
 
   type :: options
-    integer :: size = 512 !< of the image
+    integer :: size = 512 !< of the image, in pixels
     integer :: angles = 720 !< over half a turn, of all ranks together
-    integer :: angles_a_step = 2 !< of one rank
+    integer :: angles_a_step = 2 !< angles that one rank uses in a step
     integer :: steps = 360
     integer :: report_every = 30
     real(real32) :: relaxation = 0.8
     character(len=WEIR_TEXT_LENGTH) :: algorithm = 'oktopk'
     real(real64) :: density = 0.03
-    logical :: overlapped = .false. !< corrections are computed while those of the step before travel
+    logical :: overlapped = .false. !< compute corrections while those of the previous step travel
   end type
 
-  !> After so many steps; bytes and times are means over ranks.
+  !> The state after `step` steps. Bytes and times are means over ranks.
   type :: progress
     integer :: step = 0
     real(real64) :: error = 0 !< norm of the difference to the phantom over that of the phantom
     real(real64) :: bytes = 0 !< sent by a rank so far
     real(real64) :: seconds = 0 !< so far, without the calculation of errors
-    real(real64) :: seconds_exchanging = 0 !< of them, in Weir
+    real(real64) :: seconds_exchanging = 0 !< part of `seconds` spent in Weir
   end type
 
 contains
 
-  !> Collective.
+  !> Collective. Reconstructs the image and returns the progress of the error in `curve`.
   subroutine reconstruct(comm, given, curve)
     type(weir_communicator), intent(in) :: comm
     type(options), intent(in) :: given
@@ -67,7 +67,7 @@ contains
       correction = next
       if (given%overlapped) then
         call exchange('start')
-        call correct(step + 1, next) ! from the image that lacks the correction which travels meanwhile
+        call correct(step + 1, next) ! from the image without the correction in flight
         call exchange('wait')
         image = image + correction
       else
@@ -86,7 +86,7 @@ contains
 
   contains
 
-    !> What this rank's projections of a step ask for.
+    !> Computes the correction from this rank's projections of a step.
     subroutine correct(step, correction)
       integer, intent(in) :: step
       real(real32), intent(out) :: correction(:, :)
@@ -107,7 +107,7 @@ contains
       begin = MPI_Wtime()
       select case (what)
       case ('run')
-        call plan%run(correction) ! in place: the mean of what is delivered; the rest waits in the plan's residual
+        call plan%run(correction) ! in place: the mean of the entries delivered; the rest stays in the plan's residual
       case ('start')
         call plan%start(correction)
       case ('wait')
@@ -124,7 +124,7 @@ contains
     end subroutine
   end subroutine
 
-  !> The projections of this rank's angles, one in each column, in pixels.
+  !> Computes the projections of this rank's angles, one in each column, in pixels.
   subroutine measure(geometry, count, rank, ranks, angles, measured)
     type(scan_geometry), intent(in) :: geometry
     integer, intent(in) :: count, rank, ranks
@@ -144,7 +144,7 @@ contains
     end do
   end subroutine
 
-  !> A step through a list that comes everywhere, and is far from where it was: near the golden section.
+  !> Returns a stride that visits the whole list, with successive places far apart: near the golden section, coprime with `length`.
   pure function stride(length) result(step)
     integer, intent(in) :: length
     integer :: step, a, b, rest

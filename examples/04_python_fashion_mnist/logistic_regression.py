@@ -7,7 +7,7 @@ import weir
 
 
 def load(part):
-    """Images with a column of ones, and labels, of "train" or "t10k"."""
+    """Returns the images of "train" or "t10k", with a column of ones, and their labels."""
     def read(name, header):
         with gzip.open(f"/usr/share/datasets/fashion-mnist/{part}-{name}-ubyte.gz") as file:
             return np.frombuffer(file.read(), np.uint8, offset=header)
@@ -26,7 +26,7 @@ for step in range(steps):
     error = np.exp(scores - scores.max(axis=1, keepdims=True))
     error /= error.sum(axis=1, keepdims=True)
     error[np.arange(batch), labels[some]] -= 1
-    change = images[some].T @ error * np.float32(0.1 / batch)                  # the rate is in what the residual keeps
+    change = images[some].T @ error * np.float32(0.1 / batch)                  # the residual keeps steps, with their rate
     plan.run(change)                                                           # in place: the mean over the ranks
     weights -= change
     sent += plan.statistics.payload_bytes_sent + plan.statistics.control_bytes_sent

@@ -1,6 +1,6 @@
-# Accuracy over time and over bytes, dense and sparse. Run by cluster_run.sh, or by hand:
+# Draws accuracy over time and over bytes, dense and sparse. Run by cluster_run.sh, or by hand:
 #   gnuplot -e "folder='results'" plot.gp
-# Draws <folder>/accuracy.svg.
+# Writes <folder>/accuracy.svg.
 set terminal svg size 1500,640 font "DejaVu Sans,15" background rgb "white"
 set output folder."/accuracy.svg"
 set datafile separator ","

@@ -1,9 +1,9 @@
-"""The table of the runs in a folder, dense against sparse, and summary.json: python3 summary.py FOLDER"""
+"""Prints a table of the runs in a folder, dense against sparse, and writes summary.json: python3 summary.py FOLDER"""
 import json
 import os
 import sys
 
-STEPS_FASTER, POINTS = 3, 1  # what the example must show: so many times faster, and at most so many points less accurate
+STEPS_FASTER, POINTS = 3, 1  # the example's goals: at least this many times faster, at most this many points less accurate
 
 folder = sys.argv[1]
 runs = {}

@@ -12,12 +12,12 @@ import weir.torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-FOLDER = "/usr/share/datasets/fashion-mnist"  # of Debian's dataset-fashion-mnist
-PAUSE = 3  # steps that are not timed, in which DDP finds its buckets
+FOLDER = "/usr/share/datasets/fashion-mnist"  # from Debian's package dataset-fashion-mnist
+PAUSE = 3  # first steps, in which DDP forms its buckets; they are not timed
 
 
 def load(part, synthetic):
-    """Images, standardised, and labels of "train" or "t10k"."""
+    """Returns the images of "train" or "t10k", standardised, and their labels."""
     if synthetic:
         generator = np.random.default_rng(0)
         prototypes = generator.standard_normal((10, 784), np.float32)
@@ -35,7 +35,7 @@ def load(part, synthetic):
 
 
 def card_bytes():
-    """What the network cards have sent. On a node of its own, that is this rank's traffic, of MPI and of gloo alike."""
+    """Returns the bytes that the network cards have sent. With one rank per node this is the rank's traffic, by MPI and by gloo."""
     with open("/proc/self/net/dev") as file:
         cards = (line.split(":") for line in file if ":" in line)
         return sum(int(numbers.split()[8]) for name, numbers in cards if name.strip() != "lo")

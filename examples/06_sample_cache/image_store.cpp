@@ -101,7 +101,7 @@ std::string ImageStore::get(const std::string& name) const {
   return bytes;
 }
 
-/// A connection for each file, which HTTP 1.0 closes behind it.
+/// Fetches a file. Each file has its own connection, which the server closes after it (HTTP 1.0).
 std::string ImageStore::get_by_http(const std::string& name) const {
   const auto complain = [&](const std::string& what) {
     throw std::runtime_error("cannot read " + place_ + "/" + name + ": " + what);

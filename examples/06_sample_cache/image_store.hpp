@@ -1,5 +1,5 @@
-// Images on a slow store, one file each: NUMBER.img has the pixels' bytes and a last one, the class. images.txt says how many there
-// are, and how large.
+// image_store.hpp: images on a slow store, one file each. NUMBER.img holds a byte for each pixel, then a byte for the class.
+// images.txt holds the number of images and their size.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,15 +10,15 @@
 
 namespace sample_cache {
 
-/// Samples of such a store. A decoded one is its pixels as floats, then its class as a std::int32_t.
+/// Reads samples of such a store. A decoded sample is its pixels as floats, then its class as a std::int32_t.
 class ImageStore final : public weir::SampleSource {
  public:
   static constexpr int classes = 10;
 
-  /// Writes `count` made-up images into `folder`: stripes, each class in a direction of its own, under noise.
+  /// Writes `count` made-up images into `folder`: stripes with noise. Each class has its own direction of stripes.
   static void make(const std::string& folder, std::int64_t count);
 
-  /// A folder, or http://HOST:PORT of a server that has it, such as `python3 -m http.server`.
+  /// `place` is a folder, or http://HOST:PORT of a server that serves it, for example `python3 -m http.server`.
   explicit ImageStore(std::string place);
 
   [[nodiscard]] int pixels() const { return side_ * side_; }
@@ -34,7 +34,7 @@ class ImageStore final : public weir::SampleSource {
 
   std::string place_;
   sockaddr_storage server_{};
-  socklen_t server_bytes_ = 0;  // 0: place_ is a folder
+  socklen_t server_bytes_ = 0;  // 0 if place_ is a folder
   std::string description_;
   std::int64_t count_ = 0;
   int side_ = 0;

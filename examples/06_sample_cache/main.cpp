@@ -1,4 +1,4 @@
-// sample_cache: trains on images of a slow store, which Weir's sample cache reads once; gradients averaged by a Weir plan.
+// sample_cache: trains on images of a slow store, which Weir's sample cache reads once. A Weir plan averages the gradients.
 #include <cblas.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ struct Options {
   bool without_cache = false;
 };
 
-/// As many samples as the store has, with nothing in them. A loader over them says who works on what, and reads no image.
+/// Has as many samples as the store, but empty. A loader over them says which rank works on which sample, and reads no image.
 class Numbers final : public weir::SampleSource {
  public:
   explicit Numbers(std::int64_t size) : size_(size) {}
@@ -43,7 +43,7 @@ class Numbers final : public weir::SampleSource {
   std::int64_t size_;
 };
 
-/// Reads and decodes a batch by itself, one image after the other.
+/// Reads and decodes a batch without the cache, one image after the other.
 std::span<const std::byte> read_batch(ImageStore& store, std::span<const std::int64_t> samples, std::vector<std::byte>& values) {
   const auto bytes = static_cast<std::size_t>(store.value_bytes());
   values.resize(samples.size() * bytes);
@@ -57,7 +57,7 @@ std::span<const std::byte> read_batch(ImageStore& store, std::span<const std::in
   return values;
 }
 
-/// Rank 0 tells how it goes: a line for each epoch, one that is rewritten on a terminal, and a row of CSV for each step.
+/// Reports progress on rank 0: a line for each epoch, a line rewritten in place on a terminal, and a row of CSV for each step.
 class Report {
  public:
   Report(int rank, const Options& options, std::int64_t samples) : rank_(rank), samples_(samples) {
@@ -67,7 +67,7 @@ class Report {
     csv_ << "seconds,epoch,samples,loss\n";
   }
 
-  /// Collective. What this rank has done in a step.
+  /// Collective. Adds what this rank has done in a step.
   void on_step(std::int64_t epoch, std::size_t samples, const Score& score, double waited) {
     std::array<double, 4> step{static_cast<double>(samples), score.loss, score.right, waited};
     MPI_Allreduce(MPI_IN_PLACE, step.data(), 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -98,7 +98,7 @@ class Report {
   std::int64_t samples_;
   std::ofstream csv_;
   double begin_ = MPI_Wtime(), epoch_begin_ = 0;
-  std::array<double, 4> sums_{};  // of the epoch: images, loss, right ones, seconds waited by this rank
+  std::array<double, 4> sums_{};  // over the epoch: images, loss, images classified correctly, seconds that this rank waited
 };
 
 void train(const Options& options) {
@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", options.batch, "images per rank and step")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--csv", options.csv, "where rank 0 writes when each step ended");
   CLI11_PARSE(app, argc, argv);
-  openblas_set_num_threads(1);  // ranks are the parallelism
+  openblas_set_num_threads(1);  // the ranks already use all cores
   try {
     if (options.make > 0) {
       ImageStore::make(options.store, options.make);
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
     train(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "sample_cache: %s\n", error.what());
-    // The other ranks may wait for this one in a collective call, so they have to be ended too.
+    // The other ranks may wait for this one in a collective call, so all must end.
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();

@@ -1,4 +1,5 @@
-// A perceptron with one hidden layer. All parameters lie in one flat array, and so does the gradient: one plan reduces all of it.
+// network.hpp: a perceptron with one hidden layer. The parameters are one flat array, and so is the gradient, so that one plan
+// reduces the whole model.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,10 @@
 
 namespace sample_cache {
 
-/// What the network made of some images.
+/// The network's result on some images.
 struct Score {
   double loss = 0;   ///< sum of cross-entropies
-  double right = 0;  ///< images put into their class
+  double right = 0;  ///< images classified correctly
 };
 
 class Network {
@@ -18,12 +19,13 @@ class Network {
   Network(int inputs, int hidden, int classes);
   /// The same on every rank.
   [[nodiscard]] std::vector<float> initial_parameters() const;
-  /// gradient = scale * gradient of the sum of losses. Of each image, `values` has the inputs, then the class as a std::int32_t.
+  /// Sets gradient = scale * gradient of the sum of losses. For each image, `values` holds the inputs, then the class as a
+  /// std::int32_t.
   Score learn(std::span<const float> parameters, std::span<const std::byte> values, float scale, std::span<float> gradient);
 
  private:
   int inputs_, hidden_, classes_;
-  std::vector<float> units_, scores_, delta_;  // by image
+  std::vector<float> units_, scores_, delta_;  // for each image
 };
 
 }  // namespace sample_cache

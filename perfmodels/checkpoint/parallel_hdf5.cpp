@@ -1,10 +1,10 @@
-// parallel_hdf5.cpp: what parallel HDF5 makes of a checkpoint's layout, to be held against `weir bench checkpoint`: every rank's
-// floats, one row each, in chunks of 256 KiB. Without Weir. Start it with mpirun:
+// parallel_hdf5.cpp: measures parallel HDF5, without Weir, on a checkpoint's layout, to compare with `weir bench checkpoint`. Every
+// rank's floats are one row, in chunks of 256 KiB. Start it with mpirun:
 //
 //   parallel_hdf5 [--size BYTES_PER_RANK] [--folder FOLDER] [--rounds N] [--json FILE]
 //
-// Three ways: `collective` and `independent` transfers of parallel HDF5 (H5FD_MPIO), and `per node`: the ranks of a node send their
-// rows to one of them, which are the only ones that open the file, independently.
+// It measures three ways: `collective` and `independent` transfers of parallel HDF5 (H5FD_MPIO), and `per node`, in which the ranks
+// of a node send their rows to one of them. Only these ranks open the file, for independent transfers.
 #include <fcntl.h>
 #include <hdf5.h>
 #include <mpi.h>
@@ -34,7 +34,7 @@ struct Options {
   std::abort();
 }
 
-/// An identifier, or the end.
+/// Returns the identifier. Ends the program if it is invalid.
 hid_t check(hid_t id, const char* doing) {
   if (id < 0) fail(std::string("HDF5 cannot ") + doing);
   return id;
@@ -74,7 +74,7 @@ hid_t open_rows(hid_t file, hsize_t rows, hsize_t floats, bool create) {
   return dataset;
 }
 
-/// One row of the dataset, either way.
+/// Writes or reads one row of the dataset.
 void transfer(hid_t dataset, hsize_t row, std::vector<float>& values, bool write, H5FD_mpio_xfer_t kind) {
   const hsize_t first[] = {row, 0}, count[] = {1, values.size()}, size[] = {values.size()};
   const hid_t in_file = check(H5Dget_space(dataset), "look at the dataset"),
@@ -116,7 +116,7 @@ void plain(const std::string& path, std::vector<float>& values, bool write) {
   ::close(descriptor);
 }
 
-/// All of one save, or one load.
+/// Does one whole save, or one whole load.
 void run(Way way, const Ranks& r, const std::string& path, std::vector<float>& values, std::vector<float>& scratch, bool write) {
   if (way == Way::plain) return plain(path + "-" + std::to_string(r.rank), values, write);
   const hsize_t rows = static_cast<hsize_t>(r.ranks), floats = values.size();
@@ -127,7 +127,7 @@ void run(Way way, const Ranks& r, const std::string& path, std::vector<float>& v
     H5Dclose(dataset);
     check(H5Fclose(file), "close the file");
   } else {
-    // Ranks of a node follow each other here, as launchers place them by default.
+    // This assumes consecutive ranks on a node, the default placement of launchers.
     const int count = static_cast<int>(floats);
     hid_t file = -1, dataset = -1;
     if (r.node_rank == 0) {

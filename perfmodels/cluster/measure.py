@@ -20,8 +20,8 @@ DENSITIES = [0.01, 0.001]
 DENSE = ["dense_ring", "dense_rabenseifner", "dense_torus2d", "dense_mpi"]
 SPARSE = ["topk_allgather", "topk_dsa", "gtopk", "gaussiank", "hitopk", "oktopk", "hi_oktopk"]
 TRIALS = {25_600_000: 12, 4_194_304: 32}  # half of them count: short runs vary more
-CLOSE = 1.5  # times the best: what is measured again, side by side with automatic choice
-WITHIN = 1.15  # of the best: what automatic choice is judged by
+CLOSE = 1.5  # times the best: up to this, algorithms are measured again, side by side with automatic choice
+WITHIN = 1.15  # times the best: the goal of automatic choice
 
 
 def say(text):
@@ -85,7 +85,7 @@ def measure(program, results, save, layouts, rates):
 
 
 def sparse(layout):
-    """With one rank a node, algorithms that shard within nodes are others under another name."""
+    """Returns the sparse algorithms to measure. With one rank per node, those that shard within nodes equal other algorithms."""
     return [name for name in SPARSE if not (LAYOUTS[layout][1] == 1 and name.startswith("hi"))]
 
 
@@ -95,13 +95,13 @@ def close(rows, count, density):
 
 
 def cells(results):
-    """(layout, rate, count, density) -> one row for every algorithm, the dense ones in every density."""
+    """Returns a map from (layout, rate, count, density) to a row for every algorithm. Dense ones are in every density."""
     for key, block in results.items():
         layout, rate = key.split()
         for count in COUNTS:
             for density in DENSITIES:
                 rows = [r for r in block["rows"] if r["count"] == count and (r["group"] == "dense" or r["density"] == density)]
-                if rows:  # what was measured again replaces what was measured before
+                if rows:  # repeated measurements replace earlier ones
                     yield (layout, rate, count, density), {r["algorithm"]: r for r in rows}
 
 
@@ -162,7 +162,7 @@ def report(program, results, file):
 
 
 def plot(results, file):
-    """One panel per layout and rate; one group of bars per size and density."""
+    """Draws one panel per layout and rate, with one group of bars per size and density."""
     with tempfile.TemporaryDirectory() as folder:
         panels = []
         for key in results:

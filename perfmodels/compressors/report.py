@@ -1,4 +1,4 @@
-"""The table of what train.py has measured, and the picture, which docs/draw_compressors.py draws."""
+"""Makes the table of train.py's measurements, and the picture, which docs/draw_compressors.py draws."""
 import json
 import pathlib
 import subprocess
@@ -11,7 +11,7 @@ HEADS = {"fashion_mnist": "Example 01, Fashion-MNIST: test accuracy", "language_
 
 
 def dump(results):
-    """JSON with a line for each list, so that curves stay short."""
+    """Returns JSON with a line for each list, so that curves stay short."""
     lines = []
     for example, runs in results.items():
         rows = [f"  {json.dumps(name)}: {json.dumps(run)}" for name, run in runs.items()]
@@ -35,7 +35,7 @@ def against(example, value, dense):
 
 
 def within(example, value, dense):
-    """Within one point of accuracy, or one per cent of perplexity."""
+    """Returns whether the quality is within one point of accuracy, or one per cent of perplexity."""
     return value >= dense - 0.01 if example == "fashion_mnist" else value <= dense * 1.01
 
 

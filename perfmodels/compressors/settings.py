@@ -1,7 +1,8 @@
-"""Which compressors there are, and how each is trained: its algorithm, and what its paper says of the optimizer. All else is the examples' default.
+"""Lists the compressors and how each is trained: its algorithm, and the optimizer's settings of its paper. All else is the
+examples' default.
 
-GRACE is Xu et al., ICDCS 2021. Its section V-A: compressors use the baseline's optimizer, except in image classification, where PowerSGD, random-k, DGC, SignSGD
-and SIGNUM use SGD without momentum."""
+GRACE is Xu et al., ICDCS 2021. In its section V-A, compressors use the baseline's optimizer. In image classification, PowerSGD,
+random-k, DGC, SignSGD and SIGNUM use SGD without momentum instead."""
 import dataclasses
 import pathlib
 import re
@@ -15,14 +16,14 @@ EXAMPLES = ("fashion_mnist", "language_model")
 @dataclasses.dataclass(frozen=True)
 class Setting:
     images: tuple = ()  # options of fashion_mnist
-    words: tuple = ()  # of language_model
-    why: str = ""  # the options
-    misses: str = ""  # a paper's reason to miss the quality of dense training
-    misses_words: str = ""  # the same where only language_model misses it
+    words: tuple = ()  # options of language_model
+    why: str = ""  # reason for the options
+    misses: str = ""  # a paper's reason why it misses the quality of dense training
+    misses_words: str = ""  # the same if only language_model misses it
 
 
-# For compressors that leave much in the residual. The learning rate is in what waits (Karimireddy et al., 2019, Algorithm 1), as for top_k in these examples, and there is no
-# momentum. In all, 0.5 without momentum is a quarter of 0.2 with 0.9.
+# For compressors that leave much in the residual. The residual includes the learning rate (Karimireddy et al., 2019, Algorithm 1),
+# as for top_k in these examples, and there is no momentum. A rate of 0.5 without momentum is in all a quarter of 0.2 with 0.9.
 VANILLA = ("--optimizer", "before", "--momentum", "0", "--learning-rate", "0.5")
 STALE = "without momentum, which multiplies what comes late by ten"
 SIGNS = ("--optimizer", "after", "--momentum", "0", "--learning-rate", "0.001")
@@ -68,7 +69,7 @@ class Training:
 
 
 def registry():
-    """(name, kind of exchange, whether its memory is on by default) of every row, in the registry's order."""
+    """Returns (name, kind of exchange, whether error feedback is on by default) of every row, in the registry's order."""
     rows = {}
     for file in [*(ROOT / "src/compress").glob("*.cpp"), *(ROOT / "catalogue/compressors").glob("*.cpp")]:
         for name, body in re.findall(r"^const CompressorRow (\w+)_row = \{(.*?)^\};", file.read_text(), re.DOTALL | re.MULTILINE):
@@ -79,7 +80,7 @@ def registry():
 
 
 def trainings():
-    """The dense one, those with a memory, those without, and some by another algorithm."""
+    """Returns all trainings: the dense one, compressors with error feedback, those without, and some by another algorithm."""
     rows = sorted(registry(), key=lambda row: not row[2])
     return [Training("none", "dense_ring", False, "none", Setting()),
             *(Training(name, ALGORITHMS[carriage], memory, name, SETTINGS.get(name, Setting())) for name, carriage, memory in rows),

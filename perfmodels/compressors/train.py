@@ -2,7 +2,7 @@
 """Trains examples 01 and 02 to the end with every compressor, on 4 ranks, and compares: accuracy or perplexity, bytes, time.
 
 Writes results/compressors.json and .md, and docs/compressors.svg; skips what is in the JSON with the same settings. Ranks are nodes of
-tests/cluster, which needs root. How each compressor is trained, and why: settings.py.
+tests/cluster, which needs root. settings.py says how each compressor is trained, and why.
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ def command(build, example, training, settings, folder):
 
 
 def train(build, example, training, settings, limit):
-    """The run's JSON; None where it failed."""
+    """Returns the run's JSON, or None if it failed."""
     with tempfile.TemporaryDirectory() as folder:
         line = [str(CLUSTER), "mpirun", "-n", str(RANKS), "-p", "1", "--", *command(build, example, training, settings, folder)]
         log = pathlib.Path(folder) / "log"
@@ -63,7 +63,7 @@ def train(build, example, training, settings, limit):
 
 
 def figures(example, run):
-    """What is compared, the same keys for both examples."""
+    """Returns the figures to compare, with the same keys for both examples."""
     images = example == "fashion_mnist"
     steps = run["steps"]
     sent = "bytes_per_rank" if images else "dense_bytes"
@@ -107,7 +107,7 @@ def main():
 
 
 def train_all(options, results, file):
-    """Returns how many failed."""
+    """Returns the number of failed trainings."""
     if os.geteuid() != 0:
         sys.exit("train.py: the cluster needs root")
     settings = QUICK if options.quick else {"fashion_mnist": ["--epochs", str(options.epochs)],

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Measures the sample cache on tests/cluster, as root, each node with a rank and one more that is the store.
+"""Measures the sample cache on tests/cluster, as root. Each node has a rank; one more node is the store.
 
-    measure.py build training     # example 06 without the cache, with it, and once more with what level 1 has got
-    measure.py build bench        # weir bench datacache: I/O of epochs, and how fast samples come from memory
-    measure.py report             # only writes the tables anew
+    measure.py build training     # example 06 without the cache, with it, and once more with level 1 filled
+    measure.py build bench        # weir bench datacache: I/O of epochs, and the rate of samples from memory
+    measure.py report             # only rewrites the tables
 
 Writes ../results/datacache.json and, from it, datacache.md; docs/draw_datacache.py draws the trainings. BUILD must have
 bin/weir-openmpi and bin/sample_cache.
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "perfmodels/results/datacache.json"
 CLUSTER = ROOT / "tests/cluster/cluster"
 NODES, RATE, IMAGES, EPOCHS, PORT, REPEATS = 4, "1gbit", 8192, 3, 8000, 3
-# By the name in the results: nodes with the store, ranks, ranks of a node, options. Without nodes: on this machine.
+# For each name in the results: nodes including the store, ranks, ranks of a node, options. Without nodes, it runs on this machine.
 BENCHES = {
     "4 nodes of 1 rank": (5, 5, 1, []),
     "4 nodes of 2 ranks": (5, 9, 2, ["--batch", "16"]),
@@ -98,7 +98,7 @@ def measure_bench(build):
 
 
 def epochs_of(run):
-    """(images per second, loss) of each epoch."""
+    """Returns (images per second, loss) of each epoch."""
     epochs = []
     begin = 0
     for epoch in sorted({row[1] for row in run}):
@@ -118,7 +118,7 @@ def report(results):
         for name, run in t["runs"].items():
             lines += [f"| {name} | {i + 1} | {rate:.0f} | {loss:.4f} |" for i, (rate, loss) in enumerate(epochs_of(run))]
     for name, bench in results.get("bench", {}).items():
-        rows = list(zip(*bench["runs"]))  # of all runs
+        rows = list(zip(*bench["runs"]))  # over all runs
 
         def median(row, key, digits):
             return f"{statistics.median(run[key] for run in row):.{digits}f}"

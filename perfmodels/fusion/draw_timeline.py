@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Draws a training step of `weir bench fusion` on one rank by several schemes, one below the other, from its trace: what the GPU
-computes, what the host selects and waits for, and which buffers are being exchanged.
+"""Draws a training step of `weir bench fusion` on one rank from its trace, with several schemes one below the other: what the GPU
+computes, what the host selects and waits for, and which buffers are in flight.
 
     WEIR_TRACE=traces mpirun -n 4 weir bench fusion --model resnet50
     perfmodels/fusion/draw_timeline.py traces/weir-trace.c0.rank0.json timeline.svg
     perfmodels/fusion/draw_timeline.py traces/weir-trace.c0.rank0.json timeline.svg --schemes none ahead_inter_intra --title "..."
 
-Of the last steps, the one of median length is drawn.
+Draws the step of median length among the last steps.
 """
 import argparse
 import collections
@@ -29,7 +29,7 @@ LEAST = 0.002  # ms: thinner bars are not drawn by themselves
 
 
 def load(file):
-    """A rank's events; the last bracket of a trace may be missing."""
+    """Returns a rank's events. The last bracket of a trace may be missing."""
     text = open(file).read().strip().rstrip(",")
     return json.loads(text if text.endswith("]") else text + "]")
 
@@ -43,7 +43,7 @@ class Trace:
                 self.rows[names[e["tid"]]].append((e["ts"] / 1e3, (e["ts"] + e["dur"]) / 1e3, e["args"]["run"]))
 
     def steps(self, scheme):
-        """[begin, end, {part: bars}] of every step, in order. A step begins with the first gradient."""
+        """Returns [begin, end, {part: bars}] of every step, in order. A step begins with the first gradient."""
         first = max(number for _, _, number in self.rows[f"{scheme}: backward"])
         begins = [begin for begin, _, number in self.rows[f"{scheme}: backward"] if number == first]
         steps = []
@@ -57,12 +57,13 @@ class Trace:
 
     @staticmethod
     def is_exchange(name, scheme):
-        """Buffers are numbered: "behind 0: ...". `behind` is how the object is called."""
+        """Returns whether the bar is a buffer's exchange. A trace numbers buffers: "behind 0: ..." for the object named
+        `behind`."""
         return re.match(rf"{re.escape(scheme)} \d+:", name)
 
 
 def lanes(bars):
-    """Each bar in the first lane that is free: [(lane, bar), ...], and how many lanes there are."""
+    """Puts each bar into the first free lane. Returns [(lane, bar), ...] and the number of lanes."""
     ends, placed = [], []
     for bar in bars:
         lane = next((i for i, end in enumerate(ends) if end <= bar[0]), len(ends))
@@ -74,7 +75,7 @@ def lanes(bars):
 
 
 def merged(bars):
-    """Bars that touch as one: many tensors are too thin to be seen."""
+    """Merges bars that touch, because many tensors are too thin to see."""
     out = []
     for begin, end, _ in sorted(bars):
         if out and begin - out[-1][1] < LEAST:

@@ -25,7 +25,8 @@ CLUSTER = ROOT / "tests/cluster/cluster"
 sys.path.insert(0, str(ROOT / "perfmodels/simgrid"))
 MODELS = ["resnet50", "resnet152", "vgg19", "bert_base", "gpt2_large"]
 NODES, RATES = [4, 8], [1, 10]  # Gbit/s
-# GFLOP/s of a GPU (a V100 with 32-bit floats, six times as fast) and MiB of a buffer (PyTorch's DDP, Horovod, and sizes that do not suit).
+# GFLOP/s of a GPU (a V100 with 32-bit floats, and six times as fast) and MiB of a buffer (PyTorch's DDP, Horovod, and unsuitable
+# sizes).
 SETTINGS = {"v100": (10000, 25), "fast": (60000, 25), "fast-64mib": (60000, 64), "fast-tiny": (60000, 0.25),
             "fast-whole": (60000, 4096), "v100-whole": (10000, 4096)}
 SHRINK = {"resnet50": 16, "resnet152": 16, "vgg19": 16, "bert_base": 16, "gpt2_large": 64}
@@ -67,7 +68,7 @@ def missing_schemes(options, results, key):
 
 
 def add_rows(results, key, rows):
-    """Beside those of other schemes."""
+    """Adds results to those of other schemes."""
     run = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     kept = {row["scheme"]: row for row in results.get(key, [])} | {row["scheme"]: row | {"run": run} for row in rows}
     results[key] = sorted(kept.values(), key=lambda row: SCHEMES.index(row["scheme"]))
@@ -92,7 +93,7 @@ def measure_shrunk(options, results, folder, nodes, rate, shrink, wanted):
     cluster(*ranks, str(options.program), "calibrate", "--output", str(machine))
     for model, setting in wanted:
         say(f"{nodes} nodes at {rate} / {shrink} Gbit/s: {model}, {setting}")
-        # All of them in one run, since hours differ: side by side.
+        # Measure all of them in one run, side by side, because the machine's speed varies over hours.
         cluster(*ranks, str(options.program), "bench", "fusion", *bench_arguments(options, model, shrink, setting, out), "--scheme",
                 ",".join(options.schemes), quiet=False, env=os.environ | {"WEIR_MACHINE": str(machine)})
         add_rows(results, key_of("cluster", model, nodes, rate, setting), json.loads(out.read_text()))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Example 01 with 8 times its batch: SGD and LARS, each with the best of as many settings.
+"""Trains example 01 with 8 times its batch: SGD and LARS, each with the best of the same number of settings.
 
-    train.py build                    # an hour of one core; resumable
+    train.py build                    # takes an hour of one core; resumable
     train.py build --jobs 4
 
-One rank takes the whole batch: averaging over ranks gives the same gradients. Every setting is trained from SELECTION_SEED; the best
-of each optimizer then from SEEDS, which choose nothing. Writes ../results/large_batch.json and, from it, large_batch.md.
+One rank takes the whole batch, because averaging over ranks gives the same gradients. Every setting is trained from SELECTION_SEED.
+The best of each optimizer is then trained from SEEDS, which choose nothing. Writes ../results/large_batch.json and large_batch.md.
 """
 import argparse
 import concurrent.futures
@@ -33,7 +33,7 @@ CASES = {
     "SGD, batch 512": settings(SMALL, "after", [0.05, 0.1, 0.2, 0.4], [0.5]),
     # 1.6 is 8 times, 0.57 the square root of 8 times the example's 0.2.
     "SGD, batch 4096": settings(SMALL * TIMES, "after", [0.05, 0.1, 0.2, 0.57, 1.6], [1, 2]),
-    # A layer's step is the product of rate and trust. Biases step by the rate alone.
+    # A layer's step is proportional to rate times trust. Biases step by the rate alone.
     "LARS, batch 4096": settings(SMALL * TIMES, "lars", [0.1, 0.2, 0.4], [1, 2], [0.02, 0.04]),
 }
 
@@ -58,7 +58,7 @@ def train(program, setting, seed, epochs):
 
 
 def train_all(options, results, wanted):
-    """`wanted`: settings and seeds."""
+    """Trains the settings and seeds in `wanted` that have no result yet."""
     left = [w for w in wanted if key_of(*w, options.epochs) not in results]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         runs = {pool.submit(train, options.build / "bin/fashion_mnist", *w, options.epochs): w for w in left}

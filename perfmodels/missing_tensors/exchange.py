@@ -1,4 +1,4 @@
-"""Exchanges the gradients of a step, in torch and in one process, or by the library under mpirun.
+"""Exchanges the gradients of a step: in one process with torch, or with the library under mpirun.
 
 An exchange takes an array of a row for each rank of this process and a column for each element of the model, and returns the update:
 the mean over all ranks of what they selected. It keeps residuals. `sizes` are those of the tensors that are sparsified, in the order of
@@ -9,13 +9,13 @@ import math
 
 
 def wanted(density, count):
-    """Entries to select, as the library rounds."""
+    """Returns the number of entries to select, rounded as the library does."""
     return max(1, math.floor(density * count + 0.5))
 
 
 def buffers(sizes, buffer_bytes):
-    """Which tensors travel together: (first, last + 1) of each buffer, in the order of back-propagation. A buffer takes tensors from the
-    back of the model until the next would be too much; one that is larger has a buffer to itself."""
+    """Returns (first, last + 1) of the tensors in each buffer, in the order of back-propagation. A buffer takes tensors from the
+    end of the model until the next would not fit. A tensor larger than a buffer has its own."""
     begin = end = len(sizes)
     found = []
     while begin > 0:
@@ -27,14 +27,14 @@ def buffers(sizes, buffer_bytes):
 
 
 def parts(scheme, sizes, density, buffer_bytes):
-    """What is selected from at once: (first element, last + 1, entries to select). The schemes select equally many."""
+    """Returns the ranges to select from: (first element, last + 1, entries to select). All schemes select the same number."""
     offsets = [0, *itertools.accumulate(sizes)]
     groups = [(i, i + 1) for i in range(len(sizes))] if scheme == "ahead" else buffers(sizes, buffer_bytes)
     return [(offsets[a], offsets[b], sum(wanted(density, size) for size in sizes[a:b])) for a, b in groups]
 
 
 def mean(rows):
-    """In pairs, as the library adds what ranks have selected, so that results are the same bit for bit."""
+    """Returns the mean, added in pairs as the library adds the ranks' entries, so that results are the same bit for bit."""
     count, rows = len(rows), list(rows)
     while len(rows) > 1:
         rows = [a + b for a, b in zip(rows[::2], rows[1::2])] + rows[len(rows) // 2 * 2 :]
@@ -49,7 +49,7 @@ class Dense:
 
 
 class Frozen:
-    """Dense, but nothing of the columns behind the first `count` is delivered, ever: the most that their going missing can cost."""
+    """A dense exchange that never delivers the columns after the first `count`: the most that missing them can cost."""
     entries = 0
 
     def __init__(self, count):
@@ -62,11 +62,11 @@ class Frozen:
 
 
 class Simulated:
-    """All ranks in this process. `behind`: the largest entries of each buffer; `ahead`: of each tensor."""
+    """All ranks in this process. `behind` selects the largest entries of each buffer, `ahead` those of each tensor."""
 
     def __init__(self, scheme, sizes, density, buffer_bytes, residual=True):
         self.parts = parts(scheme, sizes, density, buffer_bytes)
-        self.entries = sum(k for _, _, k in self.parts)  # that a rank selects
+        self.entries = sum(k for _, _, k in self.parts)  # selected by a rank
         self.residual = 0 if residual else None
 
     def __call__(self, gradients):
@@ -87,11 +87,11 @@ class Simulated:
 
 
 class Library:
-    """The same by weir.FusedAllreduce, one rank a process."""
+    """The same with weir.FusedAllreduce, one rank in each process."""
 
     def __init__(self, comm, scheme, sizes, density, buffer_bytes, residual=True, whole=0):
         import weir
-        # The columns behind the others are first here: handed in last, they do not change which of the others travel together.
+        # The last columns are first here. They are handed in last, so they do not change which other tensors share a buffer.
         counts = [("whole", whole)] * (whole > 0) + [(str(i), size) for i, size in enumerate(sizes)]
         tensors = [weir.FusedTensor(name=name, count=count, dense=name == "whole") for name, count in counts]
         self.fused = weir.FusedAllreduce(comm, tensors, scheme=scheme, density=density, buffer_bytes=buffer_bytes, algorithm="topk_allgather",

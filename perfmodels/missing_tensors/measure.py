@@ -28,7 +28,7 @@ BUFFERS = (16, 64, report.WHOLE_MODEL)  # KiB
 
 
 def compared(epochs, seed):
-    """What every seed has, dense first."""
+    """Returns the settings that every seed has, dense first."""
     optimizers = ("sgd_before", "adam")
     found = [training.Setting(epochs=epochs, seed=seed, optimizer=optimizer) for optimizer in optimizers]
     for density in DENSITIES:
@@ -40,7 +40,7 @@ def compared(epochs, seed):
 
 
 def searched(epochs, seed):
-    """Where a loss might show that is not there in the others, and the sizes of buffers."""
+    """Returns settings that may show a loss of accuracy that the others do not show, and settings with other sizes of buffers."""
     def some(scheme, optimizer, **keywords):
         return training.Setting(scheme=scheme, optimizer=optimizer, **{"epochs": epochs, "seed": seed, **keywords})
     found = [some("frozen", optimizer, whole=True) for optimizer in ("sgd_before", "adam")]
@@ -72,14 +72,14 @@ class Recorder:
 
 
 def missing_of(gradients, sizes, scheme, density, buffer_kib):
-    """Share of tensors without an entry when these gradients, of no history, are exchanged."""
+    """Returns the share of tensors without an entry if these gradients are exchanged with an empty residual."""
     missing = training.Missing(sizes)
     missing.count(exchange.Simulated(scheme, sizes, density, buffer_kib << 10)(training.torch.from_numpy(gradients)))
     return round(float(missing.share[0]), 4)
 
 
 def record(epochs, file):
-    """Of dense training with seed 1: magnitudes of each tensor's gradient, and what goes missing."""
+    """Returns, for dense training with seed 1, the magnitude of each tensor's gradient and the share of missing tensors."""
     recorder = Recorder()
     training.train(training.Setting(epochs=epochs, optimizer="sgd_after"), watch=recorder, most_steps=RECORDED[-1])
     if file:
@@ -101,7 +101,7 @@ def train(setting):
 
 
 def dump(results):
-    """JSON with a line for each training."""
+    """Returns JSON with a line for each training."""
     lines = [f"  {json.dumps(key)}: {json.dumps(run)}" for key, run in sorted(results["trainings"].items())]
     return f'{{\n "recorded": {json.dumps(results["recorded"])},\n "trainings": {{\n' + ",\n".join(lines) + "\n }\n}\n"
 

@@ -1,5 +1,5 @@
-"""What is trained: a residual network of 65 tensors on Fashion-MNIST at half its resolution. Gradients of its tensors differ by orders of
-magnitude: filters of 3 x 3, scales and shifts of batch norms, one linear layer."""
+"""The network to train: a residual network of 65 tensors on Fashion-MNIST at half its resolution. Gradients of its tensors differ
+by orders of magnitude: filters of 3 x 3, scales and shifts of batch norms, one linear layer."""
 import gzip
 
 import numpy as np
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-FOLDER = "/usr/share/datasets/fashion-mnist"  # of Debian's dataset-fashion-mnist
+FOLDER = "/usr/share/datasets/fashion-mnist"  # from Debian's package dataset-fashion-mnist
 
 
 class Block(nn.Module):
@@ -40,7 +40,7 @@ class ResNet20(nn.Sequential):
 
 
 def load(part):
-    """Images of 14 x 14, standardised, and labels of "train" or "t10k"."""
+    """Returns the images of "train" or "t10k", 14 x 14 and standardised, and their labels."""
     def read(name, header):
         with gzip.open(f"{FOLDER}/{part}-{name}-ubyte.gz") as file:
             return np.frombuffer(file.read(), np.uint8, offset=header)
@@ -49,8 +49,8 @@ def load(part):
 
 
 def accuracy(model, images, labels, known, chunk=500):
-    """On images that are held out. Batch norms take their means and variances from the images `known`, so that they do not hang on
-    how training was divided among processes."""
+    """Returns the accuracy on held-out images. Batch norms take their means and variances from the images `known`, so that these do
+    not depend on how training was divided among processes."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.reset_running_stats()

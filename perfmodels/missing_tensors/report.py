@@ -1,4 +1,4 @@
-"""The table and the picture of what measure.py has measured."""
+"""Makes the table and the picture of measure.py's measurements."""
 import statistics
 
 import matplotlib
@@ -14,7 +14,7 @@ SHADES = ("#c6dbef", "#6baed6", "#2171b5", "#08306b")
 
 
 def way(setting):
-    """What it is called in tables: scheme, and what is not the default."""
+    """Returns the name of a setting in tables: the scheme and all values that are not the default."""
     words = [setting["scheme"]]
     if setting["whole"]:
         words.append("1-D" if setting["scheme"] == "frozen" else "1-D whole")
@@ -28,14 +28,14 @@ def way(setting):
 
 
 def key(setting):
-    """Of a training.Setting, in the JSON."""
+    """Returns the key of a training.Setting in the JSON."""
     fields = vars(setting)
     density = "" if setting.scheme in ("dense", "frozen") else f" {setting.density:g}"
     return f"{setting.optimizer}{density}: {way(fields)}; {setting.epochs:g} epochs; seed {setting.seed}"
 
 
 class Group:
-    """The trainings that differ in their seed only."""
+    """Trainings that differ only in their seed."""
 
     def __init__(self, runs):
         self.runs = runs
@@ -57,7 +57,7 @@ def groups(trainings):
 
 
 def dense_of(all_groups, group):
-    """What it is compared with. Momentum before and after the exchange are the same there."""
+    """Returns the dense group to compare with. In dense training, momentum before and after the exchange are the same."""
     optimizer = "adam" if group.setting["optimizer"] == "adam" else "sgd_before"
     for other in all_groups:
         if other.name == "dense" and other.setting["optimizer"] == optimizer and other.setting["epochs"] == group.setting["epochs"]:
@@ -66,7 +66,7 @@ def dense_of(all_groups, group):
 
 
 def named(all_groups, optimizer, density, epochs, names):
-    """Those of these names that there are, in their order."""
+    """Yields the groups with these names that exist, in the order of the names."""
     for name in names:
         for group in all_groups:
             setting = group.setting
@@ -89,7 +89,7 @@ def table(all_groups):
 
     for group in sorted(all_groups, key=place):
         dense, run = dense_of(all_groups, group), group.runs[0]
-        # Only seeds that both have.
+        # Use only seeds that both have.
         seeds = {r["setting"]["seed"]: r["accuracy"] for r in dense.runs} if dense else {}
         differences = [100 * (r["accuracy"] - seeds[r["setting"]["seed"]]) for r in group.runs if r["setting"]["seed"] in seeds]
         lines.append(f"| {OPTIMIZERS[group.setting['optimizer']]} | {group.setting['epochs']:g} | {format(group.setting['density'], '.1%') if run['entries'] else ''} | "
@@ -159,7 +159,7 @@ def draw_missing(axes, all_groups, epochs):
 
 
 def draw_recorded(axes, recorded):
-    """By the size of buffers: the slides' fusion degree."""
+    """Draws the share of missing tensors over sizes of buffers, the fusion degree of the slides."""
     columns = list(recorded["steps"][0]["missing 0.01"])
     for row, colour in zip(recorded["steps"], SHADES):
         for name, style in (("missing 0.01", "-"), ("missing 0.001", "--")):
@@ -172,7 +172,7 @@ def draw_recorded(axes, recorded):
 
 
 def draw_magnitudes(axes, results, epochs):
-    """Whether it is those of small gradients that go missing."""
+    """Draws how often tensors go missing over the magnitude of their gradients."""
     recorded = results["recorded"]
     last = recorded["steps"][-1]
     for optimizer, colour in (("sgd_before", "#d9541e"), ("adam", "#7a3fa0")):

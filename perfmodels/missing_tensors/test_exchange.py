@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""mpirun -np 4 test_exchange.py: the exchange in one process (exchange.Simulated) and weir.FusedAllreduce deliver the same bits, and
-what error feedback keeps and what is delivered add up to the gradients."""
+"""mpirun -np 4 test_exchange.py: tests that the exchange in one process (exchange.Simulated) and weir.FusedAllreduce deliver the
+same bits, and that residuals and delivered entries add up to the gradients."""
 import numpy as np
 import torch
 import weir
@@ -12,7 +12,7 @@ STEPS, DENSITY = 6, 0.01
 
 
 def gradients_of(step, ranks):
-    """Heavy-tailed, of magnitudes that differ between tensors."""
+    """Returns heavy-tailed gradients, with magnitudes that differ between tensors."""
     random = np.random.default_rng(step)
     scales = np.repeat(10.0 ** random.uniform(-3, 0, len(SIZES) + 1), [*SIZES, WHOLE])
     return torch.from_numpy((random.standard_t(3, (ranks, len(scales))) * scales).astype(np.float32))
@@ -28,7 +28,7 @@ def check(comm, scheme, buffer_bytes, residual):
         expected, got = simulated(gradients), library(gradients[comm.rank : comm.rank + 1])
         sparse = sum(SIZES)
         assert torch.equal(expected[:sparse], got[:sparse]), f"{what}: step {step} delivers something else"
-        torch.testing.assert_close(expected[sparse:], got[sparse:])  # dense sums are in another order
+        torch.testing.assert_close(expected[sparse:], got[sparse:])  # dense sums are added in another order
         missing = sum(not part.any() for part in got[:sparse].split(SIZES))
         assert library.fused.statistics.tensors_missing == missing, f"{what}: step {step}: {missing} tensors are missing"
         given, delivered = given + gradients.double().sum(0), delivered + comm.size * expected.double()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""One training of the network on 4 ranks, all in this process, or, with --exchange library, each in one of mpirun's: accuracy over epochs,
-and which tensors got no entry. Prints a line of JSON."""
+"""Trains the network once on 4 ranks, all in this process, or, with --exchange library, one in each of mpirun's processes. Measures
+the accuracy over epochs, and which tensors get no entry. Prints a line of JSON."""
 import argparse
 import dataclasses
 import itertools
@@ -21,17 +21,19 @@ RANKS, MOMENTUM = 4, 0.9
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    scheme: str = "dense"  # dense, behind, ahead; frozen: dense, but tensors that travel whole stay as they are
+    scheme: str = "dense"  # dense, behind, ahead; frozen: dense, but tensors that travel whole do not change
     density: float = 0.01
     buffer_kib: int = 25600  # of gradients, in one buffer of `behind`
     residual: bool = True
     whole: bool = False  # tensors of one dimension (norms, biases) travel whole
-    optimizer: str = "sgd_before"  # SGD with momentum on each rank's gradient, the learning rate in what is exchanged; sgd_after, adam: on the update
+    # sgd_before: SGD with momentum on each rank's gradient, and the exchange includes the learning rate. sgd_after, adam: the
+    # optimizer works on the update.
+    optimizer: str = "sgd_before"
     spread: float = 0.0  # each tensor is multiplied by a number from 10^-spread to 10^spread before the exchange, and divided after it
     seed: int = 1
     epochs: float = 1.5  # of 60,000 images
     batch: int = 16  # images of a rank and step
-    rate: float = 0.1  # of learning: a warm-up of 50 steps, then a cosine to 0
+    rate: float = 0.1  # learning rate: a warm-up of 50 steps, then a cosine to 0
     evaluations: int = 8
 
 
@@ -50,13 +52,14 @@ def rate_at(setting, step, steps):
 
 
 def factors_of(setting, sizes):
-    """Of magnitudes, for each element. What dense training and `ahead` do hardly hangs on them, what `behind` selects does."""
+    """Returns the factor of each element's magnitude. Dense training and `ahead` hardly depend on the factors; the selection of
+    `behind` does."""
     exponents = np.random.default_rng(setting.seed).uniform(-setting.spread, setting.spread, len(sizes))
     return torch.from_numpy(np.repeat(10.0 ** exponents, sizes).astype(np.float32))
 
 
 class Batches:
-    """Of one rank: its share of the images, in another order in each epoch."""
+    """Draws batches from one rank's share of the images, in another order in each epoch."""
 
     def __init__(self, images, labels, rank, setting):
         self.images, self.labels, self.batch = images[rank::RANKS], labels[rank::RANKS], setting.batch
@@ -71,7 +74,8 @@ class Batches:
 
 
 class Model:
-    """The network, its parameters as one array: tensors that are sparsified in the order of the forward pass, then those that travel whole."""
+    """The network with its parameters as one array: sparsified tensors in the order of the forward pass, then those that travel
+    whole."""
 
     def __init__(self, setting):
         torch.manual_seed(setting.seed)
@@ -103,13 +107,13 @@ class Missing:
         self.share.append(without.mean())
 
     def figures(self, pieces=30):
-        """In the mean, over time, and of each tensor."""
+        """Returns the share of missing tensors: the mean, over time, and for each tensor."""
         return {"missing": round(np.mean(self.share), 4), "missing_over_time": [round(p.mean(), 4) for p in np.array_split(self.share, min(pieces, len(self.share)))],
                 "missing_of_tensor": [round(times / len(self.share), 4) for times in self.times]}
 
 
 class SgdBefore:
-    """SGD with momentum on each rank; what is exchanged, and waits in residuals, is the change of the weights."""
+    """SGD with momentum on each rank. The ranks exchange changes of the weights, and so do residuals hold them."""
 
     def __init__(self):
         self.velocity = 0
@@ -135,7 +139,7 @@ class SgdAfter:
 
 
 class Adam:
-    """On the update, as fine-tuning of transformers does; a hundredth of the rate."""
+    """Adam on the update, as in fine-tuning of transformers, with a hundredth of the rate."""
 
     def __init__(self):
         self.first = self.second = 0
@@ -155,7 +159,7 @@ OPTIMIZERS = {"sgd_before": SgdBefore, "sgd_after": SgdAfter, "adam": Adam}
 
 
 def train(setting, comm=None, watch=None, most_steps=None):
-    """`watch(step, model, gradients)` sees each step's."""
+    """Trains once. Calls `watch(step, model, gradients)` in each step."""
     torch.set_num_threads(1)
     begin = time.time()
     model = Model(setting)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the tensor tables of well-known networks: names, element counts and multiply-adds of one sample, in forward order.
+"""Writes tables of the tensors of well-known networks: names, element counts and multiply-adds of one sample, in forward order.
 
-The architectures are written out here from their papers; nothing is downloaded. MODEL.json beside this file: {"model", "source",
-"sample", "batch", "parameters", "tensors": [[name, elements, multiply-adds of the forward pass], ...]}. batch: samples of a step that a GPU
-of 16 GB takes. A backward pass takes twice as many multiply-adds. They stand with the weight that takes part in them; biases and norms have one per output element; products of activations with each other, as in attention, are
-not counted.
-`tables.py --check` says which files are not as this program would write them.
+The architectures are written out here from their papers; nothing is downloaded. MODEL.json beside this file holds {"model",
+"source", "sample", "batch", "parameters", "tensors": [[name, elements, multiply-adds of the forward pass], ...]}. batch is the
+number of samples of a step that a GPU of 16 GB takes. A backward pass takes twice as many multiply-adds. Multiply-adds are counted
+for the weight that takes part in them. Biases and norms have one per output element. Products of activations with each other, as in
+attention, are not counted.
+`tables.py --check` lists the files that differ from what this program would write.
 """
 import argparse
 import json
@@ -23,7 +24,7 @@ class Table:
         self.tensors.append([name, elements, multiply_adds])
 
     def convolution(self, name, inputs, outputs, kernel, size, bias=False):
-        """kernel x kernel, on an output of size x size."""
+        """Adds a convolution of kernel x kernel, with an output of size x size."""
         self.add(f"{name}.weight", outputs * inputs * kernel**2, outputs * inputs * kernel**2 * size**2)
         if bias:
             self.add(f"{name}.bias", outputs, outputs * size**2)
@@ -110,7 +111,7 @@ def gpt2_large(words=1024):
     return table
 
 
-# name, table, what a sample is, how many a GPU of 16 GB takes at a time, and the parameters that the field knows it by
+# name, table, what a sample is, how many samples a GPU of 16 GB takes at a time, and the number of parameters in the literature
 MODELS = (
     ("resnet50", resnet((3, 4, 6, 3)), "an image of 224 x 224", 32, 25_557_032),
     ("resnet152", resnet((3, 8, 36, 3)), "an image of 224 x 224", 32, 60_192_808),

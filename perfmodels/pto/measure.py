@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""LARS and LAMB divided among ranks and by each, beside what the cost functions predict: in shared memory, on tests/cluster, simulated.
+"""Measures LARS and LAMB, with the work divided among ranks and repeated on each, and compares with the predictions of the cost
+functions: in shared memory, on tests/cluster, and simulated.
 
     measure.py shared build/bin/weir-benchmarks                            # 2 ranks that share memory
     measure.py cluster build/bin/weir-benchmarks                           # as root: 4 nodes at 1 and 10 Gbit/s
@@ -36,7 +37,7 @@ def load():
 
 
 class Measured:
-    """The results so far, and how `weir-benchmarks pto` is run for those that are missing."""
+    """Holds the results so far, and runs `weir-benchmarks pto` for the missing ones."""
 
     def __init__(self, options, folder):
         self.options, self.results = options, load()
@@ -54,7 +55,8 @@ class Measured:
         RESULTS.write_text(json.dumps(self.results, indent=1) + "\n")
 
     def by_command(self, where, start):
-        """`start`: what comes before the program, which has the command beside it."""
+        """Measures the missing models. `start` is the launcher's command line, before the program. Its folder also has the command
+        weir."""
         program, models = str(self.options.program.resolve()), self.missing(where)
         if models:
             say(f"{where}: calibrate")

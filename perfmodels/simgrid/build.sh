@@ -1,5 +1,5 @@
 #!/bin/bash
-# build.sh BUILD_DIR [CMAKE_ARGUMENT...]: the simulated programs, BUILD_DIR/bin/weir_simulate.so,
+# build.sh BUILD_DIR [CMAKE_ARGUMENT...]: builds the simulated programs BUILD_DIR/bin/weir_simulate.so,
 # weir_simulate_fusion.so and weir_simulate_pto.so. Needs SimGrid 3.32 (libsimgrid-dev).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

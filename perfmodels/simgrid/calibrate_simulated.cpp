@@ -12,12 +12,12 @@ namespace weir::simulation {
 namespace {
 
 constexpr int tag = 0;
-constexpr double budget = 1e-3;  // simulated time is exact: no more repetitions than need be
+constexpr double budget = 1e-3;  // simulated time is exact, so few repetitions are enough
 constexpr std::int64_t allreduce_count = 1 << 22;
 
 task<void> measure(Channel channel, Machine& machine) { machine = co_await calibrate(channel, budget, nullptr); }
 
-/// Simulated seconds of the MPI library's allreduce, as dense_mpi uses it.
+/// Returns the simulated seconds of the MPI library's allreduce, as dense_mpi uses it.
 double mpi_allreduce_seconds(const Communicator& comm) {
   std::vector<float> data(allreduce_count);
   AllreducePlan plan(comm, AllreduceConfig{.count = allreduce_count, .density = 1, .algorithm = "dense_mpi"});

@@ -1,4 +1,4 @@
-// calibrate_simulated.hpp: what `weir calibrate` does, on the simulated machine.
+// calibrate_simulated.hpp: does the same as `weir calibrate`, on the simulated machine.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace weir::simulation {
 
-/// Collective. Rank 0 writes the machine file. On a machine without scale, or the file describes the scaled one.
+/// Collective. Rank 0 writes the machine file. On a scaled machine, the file describes the scaled machine.
 void calibrate_simulated(const Communicator& comm, const std::string& file);
 
 }  // namespace weir::simulation

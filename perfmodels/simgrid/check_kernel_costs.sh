@@ -1,6 +1,6 @@
 #!/bin/bash
-# check_kernel_costs.sh KERNEL_COSTS_CPP OBJECT...: fails when a float kernel of the host has no row in kernel_costs.cpp, or a row
-# names a symbol that no object defines. Fails also when no object calls give_way(): simulated ranks wait there.
+# check_kernel_costs.sh KERNEL_COSTS_CPP OBJECT...: fails if a float kernel of the host has no row in kernel_costs.cpp, if a row
+# names a symbol that no object defines, or if no object calls give_way(), in which simulated ranks wait.
 set -euo pipefail
 costs=$1; shift
 defined=$(nm --defined-only "$@" | awk '$2 ~ /[TW]/ {print $3}' | sort -u)

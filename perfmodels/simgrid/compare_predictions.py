@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares what `weir predict` says of the simulated machines with what weak_scaling.py simulated.
+"""Compares the predictions of `weir predict` for the simulated machines with the simulations of weak_scaling.py.
 
     compare_predictions.py WEIR [--results FOLDER]
 
 WEIR is the command line tool of an ordinary build. The machine files are ../machines/simulated_*.json, calibrated on the simulated
-machines at full speed; they are scaled as the simulated problem was, so that both sides cost control messages alike. Rows with a
-threshold (NAME+THRESHOLD) are left out: `weir predict` knows no thresholds. Writes predictions.md.
+machines at full speed. They are scaled like the simulated problem, so that control messages cost the same on both sides. Rows with
+a threshold (NAME+THRESHOLD) are left out, because `weir predict` has no thresholds. Writes predictions.md.
 """
 import argparse
 import glob
@@ -23,7 +23,7 @@ EXPERIMENTS = ["vgg16", "lstm", "bert", "commlib"]
 
 
 def predicted_seconds(weir, case, scale):
-    """By algorithm."""
+    """Returns the predicted seconds of each algorithm."""
     per_node = RANKS_PER_NODE[case["machine"]]
     with tempfile.TemporaryDirectory() as folder:
         output, figures = os.path.join(folder, "predictions.json"), os.path.join(folder, "machine.json")
@@ -31,14 +31,14 @@ def predicted_seconds(weir, case, scale):
         command = [weir, "predict", "--machine", figures, "--json", output]
         command += ["--count", str(round(case["count"] / scale)), "--density", str(case["density"])]
         command += ["--nodes", str(case["ranks"] // per_node), "--ranks-per-node", str(per_node)]
-        # As the simulation runs: there are no shared-memory windows.
+        # The simulation has no shared-memory windows either.
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"WEIR_SHARED_MEMORY": "0"})
         with open(output) as file:
             return {row["algorithm"]: row["total_ms"] / 1e3 for row in json.load(file)["predictions"]}
 
 
 def compare(weir, experiment, case):
-    """(experiment, ranks, elements, algorithm, predicted s, simulated s) of every row that has both."""
+    """Returns (experiment, ranks, elements, algorithm, predicted s, simulated s) of every row that has both."""
     predicted = {scale: predicted_seconds(weir, case, scale) for scale in {row["scale"] for row in case["rows"]}}
     return [
         (experiment, case["ranks"], case["count"], row["algorithm"], predicted[row["scale"]][row["algorithm"]], row["seconds"])

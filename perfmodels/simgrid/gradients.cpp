@@ -18,7 +18,7 @@ std::uint64_t mix(std::uint64_t x) {  // splitmix64
   return x ^ (x >> 31);
 }
 
-/// The standard normal quantile of p in (0, 1), by bisection of its distribution function.
+/// Returns the standard normal quantile of p in (0, 1), by bisection of the distribution function.
 double normal_quantile(double p) {
   double low = -9, high = 9;
   for (int i = 0; i < 40; ++i) {
@@ -49,7 +49,7 @@ void fill_gradient(std::span<float> gradient, double spread, int rank, int itera
     const float layer_scale = scale[mix(~layer) % table_size];
     for (std::uint64_t i = layer * n / layers; i < (layer + 1) * n / layers; ++i) {
       const std::uint64_t noise = mix(own + i);
-      // Between two quantiles, so that few magnitudes are equal; the table's ends are 3.5 standard deviations away.
+      // Take a value between two quantiles, so that few magnitudes are equal. The table's ends are 3.5 standard deviations away.
       const float within = static_cast<float>(noise & 0xffff) * (1.0F / 65536);
       const std::size_t at = (noise >> 16) % (table_size - 1);
       gradient[i] = layer_scale * scale[mix(i) % table_size] * (normal[at] + within * (normal[at + 1] - normal[at]));

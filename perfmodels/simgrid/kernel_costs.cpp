@@ -1,10 +1,10 @@
-// What computing costs on the simulated machine: every kernel moves the bytes that its contract names (src/kernels/kernels.hpp),
-// and the codec reads arrays and writes a message or the reverse (src/codec/wire.hpp), at the memory bandwidth that the platform
-// file states as the speed of a host, one byte for one flop. Deterministic, unlike timing the kernels of hundreds of ranks on the
-// machine that simulates. Arithmetic on indices alone is free.
+// kernel_costs.cpp: charges the costs of computing on the simulated machine. Every kernel moves the bytes that its contract names
+// (src/kernels/kernels.hpp). The codec reads arrays and writes a message, or the reverse (src/codec/wire.hpp). The memory bandwidth
+// is the speed of a host in the platform file, one byte for one flop. These costs are deterministic; timing the kernels of hundreds
+// of ranks on one machine is not. Arithmetic on indices alone is free.
 //
-// Linked with --wrap for each symbol below. CMakeLists.txt reads the symbols from this file, and check_kernel_costs.sh refuses a
-// program with a float kernel that has no row here, and a row whose symbol the library lacks.
+// The program is linked with --wrap for each symbol below. CMakeLists.txt reads the symbols from this file. check_kernel_costs.sh
+// refuses a program with a float kernel that has no row here, or with a row whose symbol the library lacks.
 #include <smpi/smpi.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using std::uint64_t;
 
 using wire::Wire;
 
-constexpr int64_t scattered = 32;  // bytes that move for one float somewhere: a sector of GPU memory
+constexpr int64_t scattered = 32;  // bytes moved for one float at a random place: a sector of GPU memory
 
 void charge(int64_t bytes) {
   if (bytes > 0) smpi_execute_flops(static_cast<double>(bytes));
@@ -30,7 +30,7 @@ void charge(int64_t bytes) {
 
 }  // namespace
 
-// Where arrays have no values (weir_simulate_pto), kernels only cost what they cost, and give zeros.
+// If arrays have no values (weir_simulate_pto), kernels only charge their costs and return zeros.
 #ifdef WEIR_WITHOUT_VALUES
 constexpr bool with_values = false;
 #else
@@ -59,7 +59,7 @@ CHARGED(_ZN4weir7kernels4host17compensate_selectIfEElPKT_PS3_lNSt11conditionalIX
 CHARGED(_ZN4weir7kernels4host6selectIfEElPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeEPjPS3_l, int64_t,
         (const float* x, int64_t count, uint32_t threshold, uint32_t* indices, float* values, int64_t capacity),
         (x, count, threshold, indices, values, capacity), 4 * count + 8 * std::min(result, capacity))
-// a pass for the range, one for the first digit, one for what shares it
+// one pass for the range, one for the first digit, one for the elements that share it
 CHARGED(_ZN4weir7kernels4host7kth_keyIfEENS_6KthKeyIT_EEPKS4_ll, KthKey<float>, (const float* x, int64_t count, int64_t k),
         (x, count, k), 3 * 4 * count)
 CHARGED_VOID(_ZN4weir7kernels4host9histogramIfEEvPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeES8_iPmS9_,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Simulated machines: SimGrid platform files, and how to start a program on them.
+"""Writes SimGrid platform files for simulated machines, and starts programs on them.
 
     machines.py MACHINE RANKS [--scale S] --platform FILE.xml --hosts FILE
 
-A host is one rank with its GPU. The part of its name before the first dot is its node. Its speed is the bytes a second its kernels
-move: kernel_costs.cpp charges one flop for each byte. SCALE divides all bandwidths, speeds included, and leaves latencies: n / S
-elements then take as long as n elements on the machine itself.
+A host is one rank with its GPU. The part of its name before the first dot is its node. Its speed is the number of bytes per second
+that its kernels move, because kernel_costs.cpp charges one flop for each byte. SCALE divides all bandwidths, including speeds, but
+not latencies. n / S elements then take as long as n elements on the machine itself.
 """
 import argparse
 import itertools
@@ -19,8 +19,8 @@ HEAD = """<?xml version='1.0'?>
 <platform version="4.1">
 """
 
-# Clean alpha-beta networks: a message of b bytes takes the latency of its route plus b over the bandwidth that is left to it.
-# Polling costs nothing (simulated_machine.cpp waits), computing is charged by kernel_costs.cpp.
+# Pure alpha-beta networks: a message of b bytes takes the latency of its route plus b over the bandwidth available to it.
+# Polling costs nothing (simulated_machine.cpp waits). kernel_costs.cpp charges the costs of computing.
 SETTINGS = [
     "smpi/simulate-computation:no",
     "smpi/iprobe:0",
@@ -34,14 +34,15 @@ SETTINGS = [
     "smpi/coll-selector:ompi",
     "smpi/send-is-detached-thresh:0",
     "smpi/privatization:dlopen",
-    "smpi/shared-malloc-blocksize:67108864",  # of weir_simulate_pto: a mapping for each of them
+    "smpi/shared-malloc-blocksize:67108864",  # for weir_simulate_pto: a mapping for each block
 ]
 
-# surf: seconds within which events count as simultaneous. Shares of bandwidths are worked out anew after each: on Ethernet, whose
-# messages take 50 us and more, 1 us makes 64 ranks twice as fast to simulate, and changes steps of training by 0.2 %.
-# A thousand ranks have a million messages in an exchange: 0.1 us halves the time of 256 ranks on Piz Daint and changes an allreduce by 0.2 %.
-# maxmin: how exact shares are. With 1e-2, some of the thousands of messages of 64 ranks and 161 plans got a share of nothing, and
-# SimGrid broke off.
+# surf: seconds within which events count as simultaneous. SimGrid recomputes the shares of bandwidths after each event. On
+# Ethernet, whose messages take at least 50 us, 1 us makes the simulation of 64 ranks twice as fast and changes steps of training by
+# 0.2 %. A thousand ranks have a million messages in an exchange. 0.1 us halves the time to simulate 256 ranks on Piz Daint and
+# changes an allreduce by 0.2 %.
+# maxmin: the precision of shares. With 1e-2, some of the thousands of messages of 64 ranks and 161 plans got no bandwidth, and
+# SimGrid stopped.
 ETHERNET_PRECISION = ["surf/precision:1e-6", "maxmin/precision:1e-5"]
 USUAL_PRECISION = ["surf/precision:1e-12", "maxmin/precision:1e-2"]
 MANY_RANKS, PRECISION_OF_MANY = 512, ["surf/precision:1e-7", "maxmin/precision:1e-2"]
@@ -52,7 +53,7 @@ FLAT_SPEED = 550e9
 
 
 def flat(ranks, scale):
-    """Every rank on a node of its own, all pairs alike: 10 GB/s, 1 us."""
+    """One rank on each node. Every pair has 10 GB/s and 1 us."""
     return (
         f'<cluster id="flat" prefix="n" suffix="" radical="0-{ranks - 1}" speed="{FLAT_SPEED / scale}f" '
         f'bw="{FLAT_BANDWIDTH / scale}Bps" lat="{FLAT_LATENCY / 2}s"/>\n',
@@ -61,7 +62,8 @@ def flat(ranks, scale):
 
 
 def ethernet(gbits):
-    """Every rank on a node of its own with a V100 (675 GB/s, 75 % of its data sheet) and a card of that rate; 50 us between any two."""
+    """One rank on each node, with a V100 (675 GB/s, 75 % of its data sheet) and a network card of that rate; 50 us between any
+    two."""
 
     def machine(ranks, scale):
         return (
@@ -74,7 +76,8 @@ def ethernet(gbits):
 
 
 def groups_of_hosts(name, sizes, host, link, scale):
-    """Groups with a switch and a link of their own to all others. `host` and `link` are XML attributes without bandwidths."""
+    """Adds groups, each with its own switch and link to all other groups. `host` and `link` are XML attributes without
+    bandwidths."""
     text = f'<zone id="{name}" routing="Full">\n'
     for g, size in enumerate(sizes):
         text += (
@@ -93,7 +96,7 @@ def groups_of_hosts(name, sizes, host, link, scale):
 
 
 def piz_daint(ranks, scale):
-    """Cray XC50, a P100 a node, Aries dragonfly.
+    """Cray XC50: one P100 per node, Aries dragonfly.
 
     The P100 moves 550 GB/s (75 % of its data sheet). A node injects 10 GB/s; messages take 1.3 us in a group and 1.9 us between
     groups. The job has 64 nodes in each group. Routing is adaptive: the links inside a group never limit, the optical links of a
@@ -106,7 +109,7 @@ def piz_daint(ranks, scale):
 
 
 def commlib(ranks, scale):
-    """Instances of 8 V100 each, NVLink inside, 25 Gbit/s Ethernet between (CommLib section 5.1).
+    """Instances of 8 V100 each, with NVLink inside and 25 Gbit/s Ethernet between them (CommLib section 5.1).
 
     A V100 moves 675 GB/s (75 % of its data sheet) and sends 150 GB/s to its 7 neighbours in 2 us; the 8 share one card of
     3.125 GB/s each way; messages between instances take 30 us.
@@ -129,7 +132,7 @@ def write_machine(machine, ranks, scale, platform, hosts):
 
 
 def scaled_figures(machine, scale, file):
-    """Writes a machine file whose bandwidths and rates are over `scale`: what `weir calibrate` would measure on the scaled machine.
+    """Writes a machine file with bandwidths and rates divided by `scale`, as `weir calibrate` would measure on the scaled machine.
 
     At full speed it is ../machines/simulated_MACHINE.json.
     """

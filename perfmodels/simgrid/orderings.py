@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds what the papers say of their scaling figures against what weak_scaling.py simulated. Writes orderings.md.
+"""Compares what the papers say about their scaling figures with what weak_scaling.py simulated. Writes orderings.md.
 
     orderings.py [--results FOLDER]
 """
@@ -17,7 +17,7 @@ FIGURE_7 = [("NaiveAG", "topk_allgather"), ("TreeAR", "dense_mpi"), ("2DTAR", "d
 
 
 def load(folder, experiment):
-    """rows[ranks or, of commlib, elements][algorithm]"""
+    """Returns rows[ranks][algorithm], or for commlib rows[elements][algorithm]."""
     key = "count" if experiment == "commlib" else "ranks"
     found = {}
     for path in glob.glob(os.path.join(folder, f"{experiment}-*.json")):
@@ -42,7 +42,8 @@ def factor_range(rows, others):
 
 
 def claims_of_figure(experiment, cases):
-    """(source, what it says, what was simulated, whether that agrees). `cases` in which some of the algorithms ran do not count."""
+    """Returns (source, what it says, what was simulated, whether that agrees). Ignores `cases` in which only some algorithms
+    ran."""
     cases = {ranks: rows for ranks, rows in cases.items() if rows.keys() >= {*SPARSE, *DENSE}}
     figure, factors = FIGURES[experiment]
     source = f"Ok-Topk, figure {figure}"

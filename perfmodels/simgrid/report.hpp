@@ -1,4 +1,4 @@
-// report.hpp: what the simulation prints and writes, one row per algorithm.
+// report.hpp: prints and writes the results of the simulation, one row per algorithm.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@ namespace weir::simulation {
 
 /// Medians over iterations of the largest value of any rank.
 struct Row {
-  std::string algorithm;      ///< as asked for: "name", "name+threshold", "name:schedule" or "name:phased/radix"
-  std::string error;          ///< why this algorithm did not run; the rest is empty then
-  std::string explanation{};  ///< the plan's
+  std::string algorithm;      ///< as on the command line: "name", "name+threshold", "name:schedule" or "name:phased/radix"
+  std::string error;          ///< why this algorithm did not run; if set, the rest is empty
+  std::string explanation{};  ///< the plan's explanation
   int ranks = 0, nodes = 0;
   std::int64_t count = 0;
   double density = 0;
@@ -25,7 +25,7 @@ struct Row {
 };
 
 void print_table(const std::vector<Row>& rows);
-/// Throws std::runtime_error naming the file.
+/// Writes the rows as JSON. Throws std::runtime_error that names the file.
 void write_json(const std::vector<Row>& rows, const std::string& file);
 
 }  // namespace weir::simulation

@@ -1,4 +1,4 @@
-// weir_simulate: runs allreduce algorithms of the registry on made-up gradients on a simulated machine. Started by smpirun, see
+// weir_simulate: runs allreduce algorithms of the registry on made-up gradients on a simulated machine. Start it with smpirun; see
 // README.md. All times are simulated.
 #include <fmt/format.h>
 #include <simgrid/actor.h>
@@ -29,7 +29,7 @@ struct Options {
 const std::set<std::string, std::less<>> schedules = {"direct", "phased", "one_round"};
 const std::set<std::string, std::less<>> radixes = {"2", "4", "8", "16", "32", "64"};
 
-/// Parses "name", "name+threshold", "name:schedule" or "name:phased/radix" into `config`. Returns false where a part is unknown.
+/// Parses "name", "name+threshold", "name:schedule" or "name:phased/radix" into `config`. Returns false if a part is unknown.
 bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
   config.algorithm = wanted.substr(0, wanted.find_first_of("+:"));
   const bool known = std::ranges::any_of(algorithms(), [&](const AlgorithmInfo& info) { return info.name == config.algorithm; });
@@ -38,7 +38,7 @@ bool parse_algorithm(const std::string& wanted, AllreduceConfig& config) {
   std::string rest = wanted.substr(config.algorithm.size() + 1);
   if (wanted[config.algorithm.size()] == '+') {
     config.threshold = rest;
-    return true;  // making the plan refuses other names
+    return true;  // the plan's constructor refuses unknown names
   }
   const std::size_t slash = rest.find('/');
   if (slash != std::string::npos && !radixes.contains(rest.substr(slash + 1))) return false;
@@ -53,19 +53,20 @@ AllreduceConfig config_of(const Options& options, const std::string& wanted) {
   return config;
 }
 
-/// The first gradient stands for those of 16 iterations, so that the residual is as large as in the midst of a training. After a
-/// start from nothing the second iteration's sums are sqrt 2 times the first's, and every threshold is found by a second pass.
+/// The factor of the first gradient, which stands for those of 16 iterations, so that the residual is as large as in the middle of
+/// a training. With an empty residual, the second iteration's sums are sqrt 2 times the first's, and every threshold needs a second
+/// pass.
 constexpr float head_start = 4;
 
-/// Starts all ranks at the same simulated moment, the next multiple of a time that no run takes. Without messages: what SMPI's
-/// collectives leave behind slows SimGrid 3.32 down.
+/// Starts all ranks at the same simulated moment, the next multiple of a time that is longer than any run. Sends no messages,
+/// because remains of SMPI's collectives slow down SimGrid 3.32.
 double start_together() {
   constexpr double period = 100;
   sg_actor_sleep_for((std::floor(simgrid_get_clock() / period) + 1) * period - simgrid_get_clock());
   return simgrid_get_clock();
 }
 
-/// One iteration's figures of this rank: `Row` has the medians of their maxima over ranks, in this order.
+/// The number of figures of an iteration on this rank. `Row` has the medians of their maxima over ranks, in this order.
 constexpr std::size_t figures = 8 + 3 * level_count;
 
 void append(std::vector<double>& samples, const Statistics& s, double seconds) {
@@ -137,7 +138,7 @@ void run(const Options& options) {
             .iterations = options.iterations};
     try {
       measure(comm, options, gradient, row);
-    } catch (const Error& error) {  // on every rank alike
+    } catch (const Error& error) {  // thrown on every rank
       row.error = error.what();
     }
     rows.push_back(std::move(row));
@@ -147,7 +148,7 @@ void run(const Options& options) {
   if (!options.json.empty()) write_json(rows, options.json);
 }
 
-/// For CLI11: an error text, or nothing.
+/// Returns an error text for CLI11, or an empty one.
 std::string check_algorithm(const std::string& wanted) {
   AllreduceConfig config;
   if (parse_algorithm(wanted, config)) return {};

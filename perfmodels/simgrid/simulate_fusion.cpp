@@ -1,5 +1,5 @@
-// weir_simulate_fusion: `weir bench fusion` on a simulated machine. Started by smpirun, see README.md. All times are simulated:
-// what computes is a simulated GPU, and so is what selects.
+// weir_simulate_fusion: runs `weir bench fusion` on a simulated machine. Start it with smpirun; see README.md. All times are
+// simulated. A simulated GPU computes and selects.
 #include <mpi.h>
 #include <simgrid/actor.h>
 #include <weir/mpi.h>

@@ -1,8 +1,9 @@
-// weir_simulate_pto: `weir-benchmarks pto` on a simulated machine. Started by smpirun, see README.md. All times are simulated.
+// weir_simulate_pto: runs `weir-benchmarks pto` on a simulated machine. Start it with smpirun; see README.md. All times are
+// simulated.
 //
-// Models are as large as they are, since blocks of layers would shrink less than layers do. All large arrays of all ranks are
-// therefore the same few pages: the linker's --wrap redirects Buffer's memory to SMPI's, which copies no message between them, and
-// kernels do not run (WEIR_WITHOUT_VALUES): they cost what they cost. Norms are zeros.
+// Models keep their real sizes, because blocks of layers would shrink less than layers. All large arrays of all ranks are therefore
+// the same few pages. The linker's --wrap redirects Buffer's memory to SMPI's shared memory, and SMPI copies no messages between
+// such arrays. Kernels do not run (WEIR_WITHOUT_VALUES), but their costs are charged. Norms are zeros.
 #include <mpi.h>
 #include <smpi/smpi.h>
 #include <weir/mpi.h>

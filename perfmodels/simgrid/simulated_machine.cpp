@@ -1,6 +1,6 @@
-// What the library asks of the machine it runs on, answered for the simulated one. Linked with --wrap for each name below (see
-// CMakeLists.txt), so that the library's own objects stay as they are. Every rank has a copy of this file's variables: SMPI loads
-// the program once per rank.
+// simulated_machine.cpp: replaces the library's calls to the machine by those of the simulated one. The program is linked with
+// --wrap for each name below (see CMakeLists.txt), so the library's own objects do not change. Every rank has its own copy of this
+// file's variables, because SMPI loads the program once per rank.
 #include <hwloc.h>
 #include <mpi.h>
 #include <simgrid/actor.h>
@@ -17,15 +17,15 @@
 namespace {
 
 struct Look {
-  double time;          // simulated, of the last look at the request
-  bool tested = false;  // in vain
+  double time;          // simulated time of the last look at the request
+  bool tested = false;  // tested, but not complete
 };
 
 std::unordered_map<const MPI_Request*, Look> looked_at;   // requests in flight
-std::vector<MPI_Request*> tested;                         // of these, tested in vain
-std::unordered_map<const MPI_Request*, MPI_Status> done;  // by a wait, not yet told
+std::vector<MPI_Request*> tested;                         // requests in flight that were tested but not complete
+std::unordered_map<const MPI_Request*, MPI_Status> done;  // completed by a wait, but not yet reported to the caller
 
-/// A request that has been cancelled.
+/// Returns a cancelled request.
 MPI_Request cancelled() {
   static MPI_Request only = MPI_REQUEST_NULL;
   if (only == MPI_REQUEST_NULL) {
@@ -35,7 +35,7 @@ MPI_Request cancelled() {
   return only;
 }
 
-/// Takes what was waited for out of `tested`. `at_once`: does not wait, and returns false where none is done.
+/// Waits for a request of `tested` and removes it. With `at_once`, does not wait, and returns false if no request is complete.
 bool wait_for_tested(bool at_once) {
   static std::vector<MPI_Request> requests;
   requests.clear();
@@ -45,7 +45,7 @@ bool wait_for_tested(bool at_once) {
   MPI_Status status;
   MPI_Waitany(static_cast<int>(requests.size()), requests.data(), &index, &status);
   if (index == MPI_UNDEFINED) {
-    sg_actor_yield();  // forgets the wait, which SimGrid 3.32 does not when one throws
+    sg_actor_yield();  // clears the wait; SimGrid 3.32 keeps it if a wait throws
     return false;
   }
   MPI_Request* const request = tested[static_cast<std::size_t>(index)];
@@ -61,13 +61,13 @@ bool wait_for_tested(bool at_once) {
 
 extern "C" {
 
-/// std::chrono::steady_clock::now: the simulated time.
+/// Replaces std::chrono::steady_clock::now; returns the simulated time.
 std::chrono::steady_clock::time_point __wrap__ZNSt6chrono3_V212steady_clock3nowEv() {
   const std::chrono::duration<double> since_start(simgrid_get_clock());
   return std::chrono::steady_clock::time_point(std::chrono::duration_cast<std::chrono::steady_clock::duration>(since_start));
 }
 
-/// The simulated host's name up to its first dot: the ranks of "node3.0" to "node3.7" are on one node.
+/// Gives the simulated host's name up to its first dot: the ranks of "node3.0" to "node3.7" are on one node.
 int __wrap_gethostname(char* name, size_t length) {
   const std::string_view host(sg_host_self_get_name());
   const std::string_view node = host.substr(0, host.find('.'));
@@ -77,13 +77,13 @@ int __wrap_gethostname(char* name, size_t length) {
   return 0;
 }
 
-/// The machine that simulates has nothing to say about sockets and caches of the simulated one.
+/// Fails, because sockets and caches of the real machine say nothing about the simulated one.
 int __wrap_hwloc_topology_load(hwloc_topology_t) { return -1; }
 
-// What MPI_Test completes stays in lists that SimGrid 3.32 searches from end to end; what a wait completes does not. So tests are
-// waits that end at once, since a cancelled request is among what they wait for: one for all requests that were tested in vain, and
-// only where time has passed. Polling takes no time, and would never end: a rank that gives way waits until one of these is done,
-// which is what infinitely fast polling would see.
+// Requests that MPI_Test completes stay in lists that SimGrid 3.32 searches from end to end. Requests that a wait completes do not.
+// So a test is a wait that returns at once, because it includes a cancelled request. One wait serves all requests that were tested
+// without success, and only if time has passed. Polling takes no simulated time and would never end. A rank that gives way
+// therefore waits until one of these requests is complete, as infinitely fast polling would.
 
 int __real_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request);
 int __wrap_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
@@ -123,8 +123,8 @@ void __wrap__ZN4weir8give_wayEv() {
   for (const MPI_Request* other : tested) looked_at[other].time = simgrid_get_clock();
 }
 
-/// SMPI's own nonblocking allreduce sends all of the data from every rank to every other. Instead its blocking one runs at once,
-/// with the algorithm that Open MPI would choose; the additions cost a pass over the data.
+/// Runs SMPI's blocking allreduce at once, with the algorithm that Open MPI would choose. SMPI's nonblocking one sends all data
+/// from every rank to every other. The additions cost a pass over the data.
 int __wrap_MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm,
                           MPI_Request* request) {
   *request = MPI_REQUEST_NULL;

@@ -1,4 +1,4 @@
-// start_together.hpp: a common start of all ranks of a simulated machine.
+// start_together.hpp: starts all ranks of a simulated machine at the same time.
 #pragma once
 
 #include <simgrid/actor.h>
@@ -6,8 +6,8 @@
 
 #include <cmath>
 
-/// All ranks go on at the next multiple of a time that no step takes. Without messages: what SMPI's collectives leave behind slows
-/// SimGrid 3.32 down.
+/// Waits until the next multiple of a time that is longer than any step. Sends no messages, because remains of SMPI's collectives
+/// slow down SimGrid 3.32.
 inline void start_together() {
   constexpr double period = 1000;
   sg_actor_sleep_for((std::floor(simgrid_get_clock() / period) + 1) * period - simgrid_get_clock());

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_alpha_beta.py PROGRAM: on the flat network, dense_ring takes what its formula says, n / S on bandwidths / S what n takes, and
-calibration finds the figures of the platform file."""
+"""test_alpha_beta.py PROGRAM: tests on the flat network that dense_ring takes the time of its formula, that n / S elements on
+bandwidths / S take as long as n elements, and that calibration finds the figures of the platform file."""
 import json
 import os
 import sys
@@ -27,7 +27,8 @@ def calibrated(program, machine, ranks):
 
 
 def ring_formula(ranks, count):
-    """2 (P - 1) messages of n / P floats; n checked, P - 1 parts added and one scaled; one word agreed on in log2 P rounds."""
+    """Returns the time of 2 (P - 1) messages of n / P floats, of checking n floats, adding P - 1 parts and scaling one, and of
+    agreeing on one word in log2 P rounds."""
     alpha, beta, memory = machines.FLAT_LATENCY, 1 / machines.FLAT_BANDWIDTH, 1 / machines.FLAT_SPEED
     part = count / ranks
     messages = 2 * (ranks - 1) * (alpha + 4 * part * beta) + (ranks - 1).bit_length() * alpha

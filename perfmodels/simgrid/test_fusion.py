@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""test_fusion.py PROGRAM: on 32 ranks with buffers in flight at once, a training step takes about as long as its computing, or its
-bytes through the card: waiting costs nothing else, whether a rank polls often or seldom."""
+"""test_fusion.py PROGRAM: tests on 32 ranks, with several buffers in flight, that a training step takes about as long as its
+computing or as its bytes through the network card. Waiting costs nothing more, whether a rank polls often or seldom."""
 import json
 import os
 import pathlib

@@ -5,8 +5,8 @@
                             [--algorithms NAME[+THRESHOLD|:SCHEDULE] ...]
 
 PROGRAM is weir_simulate.so (build.sh). Plans choose by the machine's calibrated figures (../machines). Every case, one model on
-one number of ranks, is one JSON file in --results; algorithms that it has are not run again unless --force. Then tables and an SVG
-picture (gnuplot) per experiment are made of all files there are.
+one number of ranks, is one JSON file in --results. Algorithms already in the file are not run again unless --force. Finally the
+program makes tables and an SVG picture (gnuplot) for each experiment from all existing files.
 """
 import argparse
 import json
@@ -20,20 +20,20 @@ import tempfile
 
 import machines
 
-# Ok-Topk, Table 2 and figures 8, 10, 12: parameters, density, ranks, and by how much Ok-Topk's whole iteration beats the others there.
+# Ok-Topk, Table 2 and figures 8, 10, 12: parameters, density, ranks, and the speed-up of Ok-Topk's whole iteration over the others.
 MODELS = {
     "vgg16": {"count": 14728266, "density": 0.02, "ranks": [16, 32], "paper": "1.51x-8.83x at 32 ranks"},
     "lstm": {"count": 27569568, "density": 0.02, "ranks": [16, 32, 64], "paper": "1.34x-7.71x at 64 ranks"},
     "bert": {"count": 133547324, "density": 0.01, "ranks": [16, 32, 64, 128, 256, 1024], "paper": "3.29x-12.95x at 256 ranks"},
 }
-GATHERING = ["topk_allgather", "gaussiank", "topk_dsa"]  # up to P k entries a rank: at 256 ranks some 80 bytes an element
+GATHERING = ["topk_allgather", "gaussiank", "topk_dsa"]  # up to P k entries per rank: about 80 bytes per element at 256 ranks
 DELIVERING_K = ["gtopk", "oktopk", "hi_oktopk"]  # with any threshold or schedule; the others deliver up to P k entries
 # CommLib, figure 7: data aggregation time over vector length on 16 instances of 8 ranks.
 COMMLIB_COUNTS = [2**e for e in (18, 20, 22, 24, 26, 27)]
 
 
 def experiment_cases(name, ranks=None, counts=None):
-    """(machine, ranks, count, density) of every case."""
+    """Returns (machine, ranks, count, density) of every case."""
     if name == "commlib":
         return [("commlib", 128, count, 0.01) for count in COMMLIB_COUNTS if not counts or count in counts]
     model = MODELS[name]
@@ -61,7 +61,7 @@ def registry(options):
 
 
 def run_case(options, name, case):
-    """Runs the algorithms that the case's file lacks, one at a time, and adds each to the file."""
+    """Runs the algorithms missing from the case's file, one at a time, and adds each to the file."""
     machine, ranks, count, density = case
     file = case_file(options, name, case)
     result = {"experiment": name, "machine": machine, "ranks": ranks, "count": count, "density": density, "rows": []}
@@ -93,7 +93,7 @@ def load_cases(options, name):
 
 
 def share_of_control(row):
-    """Of the bytes that the library sends; dense_mpi leaves that to MPI."""
+    """Returns the share of control messages in the bytes that the library sends, or "" for dense_mpi, whose bytes MPI sends."""
     if not row["payload_bytes_sent"]:
         return ""
     return f"{row['control_bytes_sent'] / (row['control_bytes_sent'] + row['payload_bytes_sent']):.0%}"
@@ -105,7 +105,7 @@ def schedule(row):
 
 
 def table(name, cases):
-    """Markdown: simulated communication and sparsification, and its ratio to oktopk's in the same case."""
+    """Returns a table in Markdown: simulated communication and sparsification, and the ratio to oktopk's in the same case."""
     lines = [f"# {name}, simulated", "", "Milliseconds of one allreduce: selection, exchange, apply. control: its share of the bytes a rank "
              "sends, overrated by the scale. x: times oktopk's of the same case."]
     lines += ["", "| ranks | elements | scale | algorithm | schedule | ms | select | exchange | apply | control | x |"]
@@ -129,7 +129,8 @@ def table(name, cases):
 
 
 def to_the_best(cases):
-    """Markdown: how far oktopk and hi_oktopk, with the schedules they choose, are from the fastest that delivers k."""
+    """Returns a table in Markdown: how far oktopk and hi_oktopk, with their own choice of schedules, are from the fastest algorithm
+    that delivers k entries."""
     lines = ["", "Times the fastest algorithm that delivers k, as each chooses its schedule:", "",
              "| ranks | elements | fastest | ms | `oktopk` | `hi_oktopk` |", "| --- | --- | --- | --- | --- | --- |"]
     for case in cases:
@@ -143,7 +144,7 @@ def to_the_best(cases):
     return lines
 
 
-# A colour and a point each: some curves coincide.
+# Each curve has its own colour and point, because some curves coincide.
 STYLES = {
     "dense_ring": "lc rgb '#000000' pt 4",
     "dense_rabenseifner": "lc rgb '#7f7f7f' pt 6",
@@ -170,7 +171,7 @@ def draw(options, name, cases):
         for row in case["rows"]:
             if "seconds" in row:
                 curves.setdefault(row["algorithm"], []).append((case[over], row["seconds"] * 1e3))
-    names = sorted(curves, key=lambda algorithm: -curves[algorithm][-1][1])  # the key in the order of the curves' right ends
+    names = sorted(curves, key=lambda algorithm: -curves[algorithm][-1][1])  # the key follows the order of the curves' right ends
     blocks = ["\n".join(f"{x} {y}" for x, y in curves[algorithm]) for algorithm in names]
     plots = ", ".join(f"$data index {i} using 1:2 with linespoints lw 2 ps 0.9 {STYLES.get(n, '')} title '{n}'"
                       for i, n in enumerate(names))

@@ -1,5 +1,5 @@
-// openmp_beside.cpp: whether a program's OpenMP loops suffer from Weir's threads. Its one rank runs a plan and then a loop of its
-// own, again and again: first with plans of one thread, when the process has none of Weir's, then with plans of several.
+// openmp_beside.cpp: measures whether a program's OpenMP loops get slower beside Weir's threads. Its one rank repeats a run of a
+// plan and an OpenMP loop, first with plans of one thread, when Weir has no threads in the process, then with plans of several.
 //
 //   openmp_beside [ELEMENTS [ITERATIONS]]
 #include <mpi.h>
@@ -20,7 +20,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// ms of y += x by the program's OpenMP, right after a run of the plan.
+/// Returns the milliseconds of y += x by the program's OpenMP, right after a run of the plan.
 double openmp_pass(weir::AllreducePlan& plan, const std::vector<float>& x, std::vector<float>& y) {
   plan.run_sparse(x);
   const double begin = MPI_Wtime();

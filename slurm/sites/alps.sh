@@ -4,7 +4,7 @@ site_clusters="daint clariden santis"
 site_mpi=mpich
 # Cray MPICH and the compilers come with a uenv, not with modules.
 site_modules=()
-# And --account=gNNN. One rank on each GPU, with the 72 cores beside it.
+# Users add --account=gNNN. Each GPU has one rank, with the 72 cores next to it.
 site_sbatch=(--uenv=prgenv-gnu/24.11:v2 --view=default --ntasks-per-node=4 --gpus-per-task=1 --cpus-per-task=72 --hint=nomultithread)
 site_launcher=(srun --cpu-bind=cores)
 site_scratch=${SCRATCH:-}

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <weir/mpi.h>
 
-static int rank, ranks, last; /* last: this is the last rank, which gives something wrong */
+static int rank, ranks, last; /* last: true on the last rank, which passes the wrong arguments */
 
 #define EXPECT(condition)                                                                                                          \
   do {                                                                                                                             \

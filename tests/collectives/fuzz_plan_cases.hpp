@@ -1,4 +1,5 @@
-// fuzz_plan_cases.hpp: what the plan fuzzer runs: a job of virtual ranks, some plans in flight at once, some runs of each.
+// fuzz_plan_cases.hpp: makes the cases of the plan fuzzer: jobs of virtual ranks with several plans in flight and several runs of
+// each.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace weir::test {
 
-/// What one rank does wrong in a run.
+/// The mistake of one rank in a run.
 enum class Trouble { none, poison, wrong_count, wrong_type, null_pointer };
 
 struct RunCase {
@@ -21,13 +22,13 @@ struct RunCase {
   int bad_rank = 0;
   std::int64_t bad_element = 0;
   double poison = 0;
-  std::int64_t nans = 0;  ///< elements of the poisoned gradient that are NaN besides
+  std::int64_t nans = 0;  ///< further elements of the poisoned gradient that are NaN
 };
 
 struct PlanCase {
   AllreduceConfig config;
-  ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< in config.algorithm_parameters
-  int radix = 0;                                            ///< there, too
+  ExchangeSchedule schedule = ExchangeSchedule::automatic;  ///< part of config.algorithm_parameters
+  int radix = 0;                                            ///< part of config.algorithm_parameters
   Input input = Input::zeros;
   int first_iteration = 0;  ///< of the input
   int disturbed_rank = -1;  ///< calls it with another floating-point environment

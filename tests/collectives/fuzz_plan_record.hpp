@@ -1,5 +1,4 @@
-// fuzz_plan_record.hpp: one plan of the fuzzer on all ranks: runs it, records what every rank got, and says afterwards what of that
-// is wrong.
+// fuzz_plan_record.hpp: runs one plan of the fuzzer on all ranks, records the results of every rank, and checks them afterwards.
 #pragma once
 
 #include <memory>
@@ -12,22 +11,22 @@
 
 namespace weir::test {
 
-/// What one run left on one rank.
+/// The results of one run on one rank.
 template <class T>
 struct Ended {
   weir_status status = WEIR_OK;
   std::string error;
-  std::vector<T> given;  ///< the gradient, as it was before
-  std::vector<T> dense;  ///< the same memory afterwards
+  std::vector<T> given;  ///< the gradient before the run
+  std::vector<T> dense;  ///< the same memory after the run
   std::vector<std::uint32_t> indices;
   std::vector<T> values;
   std::vector<T> residual;
   std::int64_t residual_begin = 0;
-  std::string algorithm;  ///< in force
+  std::string algorithm;  ///< the algorithm that ran
   Statistics statistics;
 };
 
-/// What every rank's runs left, and where the ranks were.
+/// The results of all runs on all ranks, and the places of the ranks.
 template <class T>
 struct Record {
   const PlanCase& plan;
@@ -37,20 +36,20 @@ struct Record {
   [[nodiscard]] int ranks() const { return static_cast<int>(of_rank.size()); }
 };
 
-/// What is wrong first, or nothing.
+/// Returns the first fault, or an empty text.
 template <class T>
 std::string fault_of(const Record<T>& record);
 
-/// One plan, shared by the threads of all ranks, each of which touches only what is its own.
+/// One plan, shared by the threads of all ranks. Each thread touches only its rank's part.
 class FuzzedPlan {
  public:
   static std::unique_ptr<FuzzedPlan> make(const PlanCase& plan, const std::vector<Location>& locations);
   virtual ~FuzzedPlan() = default;
 
-  /// On each rank: makes the plan, starts run after run and takes what each has left, and lets go of the plan.
+  /// Called on each rank: makes the plan, starts runs one after another and takes the results of each, and destroys the plan.
   virtual void make_plan(const Communicator& comm, int priority) = 0;
   virtual void start(int rank) = 0;
-  /// True once: the run in flight has finished.
+  /// Returns true, once, if the run in flight has finished.
   virtual bool test(int rank) = 0;
   virtual void wait(int rank) = 0;
   virtual void drop_plan(int rank) = 0;
@@ -58,7 +57,7 @@ class FuzzedPlan {
   [[nodiscard]] virtual std::size_t started(int rank) const = 0;
   [[nodiscard]] virtual bool in_flight(int rank) const = 0;
 
-  /// After all ranks have ended.
+  /// Returns the first fault. Called after all ranks have ended.
   [[nodiscard]] virtual std::string fault() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// choosing_codecs.hpp: what tests of compressors that choose elements have in common.
+// choosing_codecs.hpp: shared parts of the tests of compressors that select elements.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace weir::test {
   return made.row->codec(made.parameters);
 }
 
-/// One message, what it decodes to, and the rest that encoding leaves.
+/// A message, its decoded values, and the rest that encoding leaves.
 struct Coded {
   std::vector<std::byte> message;
   std::vector<float> decoded;  ///< before finish()
   std::vector<float> rest;
 };
 
-/// Buffers end where they have to; `decoded` is what is added to zeros. Checks what holds for all codecs.
+/// Encodes and decodes in buffers of the exact sizes, and checks the properties of all codecs. `decoded` is added to zeros.
 inline Coded code(PackedCodec& codec, const std::vector<float>& values, const Draw& draw = {}) {
   const auto count = static_cast<std::int64_t>(values.size());
   Coded coded;
@@ -68,7 +68,7 @@ inline Coded code(PackedCodec& codec, const std::vector<float>& values, const Dr
   return coded;
 }
 
-/// Heavy-tailed, of both signs, and with `zeros` percent of zeros.
+/// Returns heavy-tailed values of both signs, with `zeros` percent of zeros.
 [[nodiscard]] inline std::vector<float> heavy_tailed(std::int64_t count, std::uint64_t seed, int zeros = 0) {
   Dice dice(seed);
   std::vector<float> values(static_cast<std::size_t>(count));
@@ -80,7 +80,7 @@ inline Coded code(PackedCodec& codec, const std::vector<float>& values, const Dr
   return values;
 }
 
-/// Vectors at which codecs have failed elsewhere.
+/// Returns vectors on which other codecs have failed.
 [[nodiscard]] inline std::vector<std::vector<float>> odd_vectors() {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const float denormal = std::numeric_limits<float>::denorm_min(), most = std::numeric_limits<float>::max();
@@ -106,7 +106,7 @@ inline Coded code(PackedCodec& codec, const std::vector<float>& values, const Dr
   return list;
 }
 
-/// Messages that lie, in buffers that end where they do: decoded without harm, or refused.
+/// Checks that damaged messages, in buffers of their exact size, are decoded without harm or refused.
 inline void lie_to(PackedCodec& codec, const std::vector<float>& values, std::uint64_t seed, int rounds) {
   Dice dice(seed);
   const auto count = static_cast<std::int64_t>(values.size());
@@ -126,7 +126,7 @@ inline void lie_to(PackedCodec& codec, const std::vector<float>& values, std::ui
     for (std::int64_t flips = kind == 3 ? dice.between(1, 8) : 0; flips > 0 && !wrong.empty(); --flips)
       wrong[static_cast<std::size_t>(dice.between(0, static_cast<std::int64_t>(wrong.size()) - 1))] ^= std::byte{1}
                                                                                                        << dice.small(0, 7);
-    // a block of its own, which sanitizers watch the end of
+    // a separate allocation, so that sanitizers see accesses beyond its end
     const std::unique_ptr<std::byte[]> block(new std::byte[wrong.size()]);
     std::copy(wrong.begin(), wrong.end(), block.get());
     const auto bytes = static_cast<std::int64_t>(wrong.size());

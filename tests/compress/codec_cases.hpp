@@ -1,4 +1,4 @@
-// codec_cases.hpp: compressors with parameters, instruction sets and inputs to run them on.
+// codec_cases.hpp: compressors with parameters, and the instruction sets and inputs to test them with.
 #pragma once
 
 #include <hwy/highway.h>
@@ -25,7 +25,7 @@ struct CodecCase {
   }
 };
 
-/// Parameters to test besides the defaults; of rows that are not here, the defaults alone are.
+/// Returns the parameters to test besides the defaults. Rows that are missing here are tested with the defaults only.
 inline const std::multimap<std::string, std::string>& more_parameters() {
   static const std::multimap<std::string, std::string> more = {
       {"block_quantise", "format=int4,bucket=32"},
@@ -61,7 +61,7 @@ inline std::vector<CodecCase> codec_cases() {
   return cases;
 }
 
-/// Makes codecs that are made while it lives use one instruction set.
+/// While it lives, new codecs use one instruction set.
 class OnTarget {
  public:
   explicit OnTarget(std::int64_t target) {
@@ -76,7 +76,7 @@ class OnTarget {
   OnTarget& operator=(const OnTarget&) = delete;
 };
 
-/// All that are compiled and that this machine has.
+/// Returns all instruction sets that are compiled and that this machine has.
 inline std::vector<std::int64_t> instruction_sets() {
   std::vector<std::int64_t> targets;
   for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) targets.push_back(left & -left);
@@ -127,7 +127,7 @@ inline std::vector<float> numbers(Numbers kind, std::int64_t count, std::uint64_
   return x;
 }
 
-/// Equal, or both NaN, whichever.
+/// Returns whether the numbers have the same bits, or are both NaN.
 inline bool same_number(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }

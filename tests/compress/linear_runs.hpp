@@ -1,4 +1,4 @@
-// linear_runs.hpp: compressors that have dense values summed, run by themselves on virtual ranks.
+// linear_runs.hpp: runs compressors that sum dense values by themselves, on virtual ranks.
 #pragma once
 
 #include <cmath>
@@ -24,10 +24,10 @@ struct LinearCase {
   double divisor = 1;
 };
 
-/// Which arrays of a run are one.
+/// Which of the run's arrays are the same memory as its values.
 enum class Aliases { none, out, rest, no_rest };
 
-/// One rank's compressor, and what it runs in.
+/// One rank's compressor and its exchange.
 class LinearRank {
  public:
   LinearRank(const LinearCase& test, Communicator& comm)
@@ -48,7 +48,7 @@ class LinearRank {
   }
 
   CompressedExchange& exchange() { return *exchange_; }
-  /// Allocations of the last run.
+  /// Returns the number of allocations in the last run.
   [[nodiscard]] std::int64_t allocations() const { return allocations_; }
 
   void run(std::uint64_t iteration, std::vector<float>& values, std::vector<float>& rest, std::vector<float>& out,
@@ -83,12 +83,12 @@ class LinearRank {
   std::int64_t allocations_ = 0;
 };
 
-/// What came of one iteration, by rank.
+/// The results of one iteration, by rank.
 struct LinearResult {
   std::vector<std::vector<float>> values, rest, out;
 };
 
-/// values(rank, iteration) are given; without memory.
+/// Runs iterations without error feedback. `values(rank, iteration)` returns a rank's values.
 inline std::vector<LinearResult> run_linear(const LinearCase& test, int iterations,
                                             const std::function<std::vector<float>(int rank, int iteration)>& values,
                                             Aliases aliases = Aliases::none, std::uint64_t message_order = 1) {
@@ -111,7 +111,7 @@ inline std::vector<LinearResult> run_linear(const LinearCase& test, int iteratio
   return results;
 }
 
-/// All ranks deliver the same, and nothing is lost: what is wrong, or "".
+/// Checks that all ranks deliver the same, and that nothing is lost. Returns the fault, or "".
 inline std::string linear_law(const LinearCase& test, const LinearResult& result) {
   for (int rank = 1; rank < test.ranks; ++rank) {
     const std::vector<float>& out = result.out[static_cast<std::size_t>(rank)];

@@ -1,4 +1,4 @@
-// references.hpp: what compressors make of numbers, once decoded: obvious, slow, element by element, written from the papers.
+// references.hpp: the decoded values of compressors, computed slowly, element by element, from the papers' definitions.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace weir::test::reference {
 
 inline constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
-/// One bucket; `first` is the place of its first element.
+/// A bucket of elements. `first` is the place of its first element.
 struct Bucket {
   std::span<const float> x;
   Draw draw;
@@ -34,7 +34,7 @@ struct Bucket {
     }
     return most;
   }
-  /// In double, in 32 sums that are then folded: what the message says does not depend on the processor.
+  /// Returns the sum in double, over 32 partial sums that are then folded, so that messages do not depend on the processor.
   template <class F>
   [[nodiscard]] double sum(F f) const {
     std::array<double, 32> sums{};
@@ -47,14 +47,14 @@ struct Bucket {
 };
 using Decoded = std::vector<float>;
 
-/// What is decoded where a bucket has no usable scale.
+/// Returns whether a bucket has no usable scale. If so, sets `to` to its decoded values.
 inline bool without_scale(float whole, Bucket bucket, Decoded& to) {
   if (whole >= 0x1p-100f && std::isfinite(whole)) return false;
   to.assign(bucket.x.size(), whole < 1 ? 0.0f : nan);
   return true;
 }
 
-/// Level l of s with probability 1 - (a - l), l + 1 with a - l, where a = s |x| / whole (QSGD, section 3.1).
+/// Returns level l of s with probability 1 - (a - l), and l + 1 with probability a - l, for a = s |x| / whole (QSGD, section 3.1).
 inline Decoded random_levels(Bucket bucket, float whole, int levels) {
   Decoded to;
   if (without_scale(whole, bucket, to)) return to;
@@ -92,7 +92,7 @@ inline Decoded integers(Bucket bucket, int levels) {
   return to;
 }
 
-/// E4M3: of a sign, 4 bits of exponent and 3 of mantissa; the code 0x7f is NaN.
+/// Returns the value of an E4M3 code: a sign, 4 bits of exponent and 3 of mantissa. The code 0x7f is NaN.
 inline float e4m3(int code) {
   const int exponent = code >> 3 & 15, mantissa = code & 7;
   return std::ldexp(static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa), std::max(exponent, 1) - 10);
@@ -115,7 +115,7 @@ inline Decoded float8(Bucket bucket) {
   return to;
 }
 
-/// Meanings of the codes 0 to 127 of the dynamic tree: z zeros, a one, and bits that bisect [0.1, 1].
+/// Returns the values of the codes 0 to 127 of the dynamic tree: z zeros, a one, and bits that bisect [0.1, 1].
 inline const std::array<double, 128>& dynamic_tree() {
   static const std::array<double, 128> values = [] {
     std::array<double, 128> tree{};
@@ -158,7 +158,7 @@ inline Decoded one_bit_sgd(Bucket bucket) {
   return to;
 }
 
-/// 2^a or 2^(a+1) with probability |x| / 2^a - 1, to the nearest 2^-16.
+/// Returns 2^(a+1) with probability |x| / 2^a - 1, to the nearest 2^-16, otherwise 2^a.
 inline Decoded natural(Bucket bucket) {
   Decoded to;
   for (std::size_t i = 0; i < bucket.x.size(); ++i) {
@@ -180,7 +180,8 @@ inline Decoded natural(Bucket bucket) {
   return to;
 }
 
-/// By its size a value is dropped, in units of 2^-b (7 bits of them) or of 2^-max(b, 15) (15 bits), or as it is.
+/// Depending on its magnitude, drops a value, rounds it to 7 bits in units of 2^-b or to 15 bits in units of 2^-max(b, 15), or
+/// keeps it.
 inline Decoded inceptionn(Bucket bucket, int bound) {
   const int fine = std::max(bound, 15);
   const auto in_units = [](double magnitude, int bits, double most) {
@@ -206,7 +207,7 @@ inline Decoded inceptionn(Bucket bucket, int bound) {
 
 using Function = std::function<Decoded(Bucket, const Parameters&)>;
 
-/// By name. eight_bit is tested by what its errors are.
+/// Returns the references by name. eight_bit has none; its errors are tested instead.
 inline const std::map<std::string, Function>& all() {
   static const std::map<std::string, Function> functions = {
       {"block_quantise",
@@ -225,7 +226,7 @@ inline const std::map<std::string, Function>& all() {
   return functions;
 }
 
-/// Where the row has buckets, each by itself.
+/// Applies the reference, to each bucket separately if the row has buckets.
 inline Decoded through(const std::string& name, const std::string& parameters, const Draw& draw, std::int64_t first,
                        const std::vector<float>& x) {
   const compress::Compressor made = compress::make_compressor(name, parameters);

@@ -1,4 +1,4 @@
-// device_layers.hpp: weights and gradients of layers in CUDA memory, and the ranks on which optimizers there are tried.
+// device_layers.hpp: weights and gradients of layers in CUDA memory, and the ranks on which to test optimizers there.
 #pragma once
 
 #include <array>
@@ -13,14 +13,14 @@ namespace weir::test {
 
 inline constexpr std::array device_jobs = {Job{1, ""}, Job{3, "node:3 rank:1"}, Job{5, "nodes:2,3"}};
 
-/// Arrays of all layers, in CUDA memory.
+/// The arrays of all layers, in CUDA memory.
 template <class V>
 class GpuArrays {
  public:
   GpuArrays(const std::vector<std::vector<V>>& arrays, void* stream) {
     for (const auto& array : arrays) there_.push_back(std::make_unique<Upload<V>>(array, stream));
   }
-  /// `Pointer`: V*, or void* for step_raw.
+  /// `Pointer` is V*, or void* for step_raw.
   template <class Pointer = V*>
   [[nodiscard]] std::vector<Pointer> write() const {
     std::vector<Pointer> pointers;

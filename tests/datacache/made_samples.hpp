@@ -1,4 +1,4 @@
-// made_samples.hpp: a data set that is computed, so that every value can be checked; and may fail where a test wants it to.
+// made_samples.hpp: a computed data set, whose every value can be checked. It fails where a test wants it to.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,7 @@ class MadeSamples final : public SampleSource {
   bool variable_;
 };
 
-/// What is wrong with a value that has been got, of which the source says how it should be.
+/// Compares a value with the source's. Returns the fault, or an empty text.
 inline std::string wrong_value(const MadeSamples& source, std::int64_t sample, std::span<const std::byte> value,
                                std::int64_t size) {
   if (size != source.bytes_of(sample)) return "sample " + std::to_string(sample) + " has " + std::to_string(size) + " bytes";

@@ -1,4 +1,4 @@
-// packs.hpp: made-up data sets for tests of level 1, whose samples are known by their numbers.
+// packs.hpp: made-up data sets for tests of level 1. A sample's number determines its bytes.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@ using datacache::DataSet;
 using datacache::PackFolder;
 using datacache::Samples;
 
-/// Samples of up to `largest` bytes; some have none.
+/// A data set with samples of up to `largest` bytes; some are empty.
 struct MadeUp {
   DataSet set{.name = "made-up", .identity = "made up", .samples = 20, .pack_samples = 4};
   std::int64_t largest = 50;
@@ -60,7 +60,7 @@ struct MadeUp {
 
 inline bool same(const Samples& a, const Samples& b) { return a.bytes == b.bytes && a.sizes == b.sizes; }
 
-/// obtain(), with what the source has.
+/// Calls obtain() with the source's samples.
 inline Samples obtain(PackFolder& folder, const MadeUp& data, std::int64_t pack, int* fetches = nullptr) {
   return folder.obtain(pack, [&] {
     if (fetches != nullptr) ++*fetches;
@@ -68,7 +68,7 @@ inline Samples obtain(PackFolder& folder, const MadeUp& data, std::int64_t pack,
   });
 }
 
-/// Samples of the pack that are there; what is read must be right.
+/// Returns the number of samples of the pack that are there. Sets `right` to false if one has wrong bytes.
 inline std::int64_t there(PackFolder& folder, const MadeUp& data, std::int64_t pack, bool& right) {
   std::int64_t found = 0;
   std::vector<std::byte> encoded{std::byte{1}};
@@ -81,7 +81,7 @@ inline std::int64_t there(PackFolder& folder, const MadeUp& data, std::int64_t p
   return found;
 }
 
-/// Bytes of all files pack-* and .pack-* of all data sets, and their names.
+/// Returns the names and bytes of all files pack-* and .pack-* of all data sets.
 inline std::map<std::string, std::int64_t> pack_files(const std::string& folder) {
   std::map<std::string, std::int64_t> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
@@ -104,14 +104,14 @@ inline std::set<std::int64_t> packs_of(const std::string& folder, const MadeUp& 
   return packs;
 }
 
-/// As if it had been used so many seconds ago.
+/// Makes a file look as if it had last been used `seconds` seconds earlier.
 inline void age(const std::string& path, std::int64_t seconds) {
   struct stat status {};
   stat(path.c_str(), &status);
   const timespec then{status.st_mtim.tv_sec - seconds, status.st_mtim.tv_nsec};
   utimensat(AT_FDCWD, path.c_str(), std::array{then, then}.data(), 0);
 }
-/// The same for all that is there.
+/// Ages all pack files of the folder.
 inline void age_all(const std::string& folder, std::int64_t seconds) {
   for (const auto& [name, bytes] : pack_files(folder)) age(folder + "/" + name, seconds);
 }
@@ -122,7 +122,7 @@ inline std::string contents_of(const std::string& path) {
 }
 inline void set_contents(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-/// The text of the Error that the call throws; "": none.
+/// Returns the text of the Error that the call throws, or "" if it throws nothing.
 template <class Call>
 std::string error_of(Call&& call, weir_status status) {
   try {
@@ -133,7 +133,7 @@ std::string error_of(Call&& call, weir_status status) {
   return "";
 }
 
-/// What Weir logs as long as this lives.
+/// Collects Weir's log messages as long as it lives.
 class LogLines {
  public:
   LogLines() {

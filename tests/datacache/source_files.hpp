@@ -1,4 +1,4 @@
-// source_files.hpp: files of samples made by tests, and what sources make of them.
+// source_files.hpp: writes files of samples for tests, and reads them with sources.
 #pragma once
 
 #include <cstring>
@@ -30,7 +30,7 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Elements as bytes, in the order of bytes that is asked for.
+/// Returns the elements as bytes, in the given byte order.
 template <class T>
 std::string elements(const std::vector<T>& values, bool big_endian) {
   std::string bytes;
@@ -65,7 +65,7 @@ inline std::string npy_dictionary(const std::string& type, const std::string& sh
   return "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
 }
 
-/// All values of samples [first, first + count), read together.
+/// Returns all values of samples [first, first + count), read together.
 inline std::vector<Bytes> values_of(SampleSource& source, std::int64_t first, std::int64_t count) {
   Bytes encoded;
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(count), -1);
@@ -84,7 +84,7 @@ inline std::vector<Bytes> values_of(SampleSource& source, std::int64_t first, st
 }
 inline std::vector<Bytes> values_of(SampleSource& source) { return values_of(source, 0, source.size()); }
 
-/// Samples as a slow, obvious reader has them: item `i` of `items` in this machine's byte order, zeros, its label.
+/// Returns the samples as a slow, obvious reader reads them: item `i` of `items` in this machine's byte order, zeros, its label.
 inline std::vector<Bytes> labelled(const std::string& items, std::size_t item_bytes, const std::vector<std::int32_t>& labels) {
   std::vector<Bytes> values;
   for (std::size_t at = 0; at < items.size(); at += item_bytes) {
@@ -98,7 +98,7 @@ inline std::vector<Bytes> labelled(const std::string& items, std::size_t item_by
   return values;
 }
 
-/// What `make` throws; "none" where it throws no Error(WEIR_ERR_FILE).
+/// Returns the text that `make` throws, or "none" if it throws no Error(WEIR_ERR_FILE).
 template <class Make>
 std::string file_error(const Make& make) {
   try {

@@ -11,12 +11,12 @@
 namespace weir {
 namespace {
 
-/// Every rank's entries go around a ring, and every rank adds them up. A rank sends k (P - 1) entries, as with topk_allgather, but
-/// always to the next rank: of each node only the last one sends across.
+/// Sends every rank's entries around a ring; every rank adds them up. A rank sends k (P - 1) entries, as with topk_allgather, but
+/// always to the next rank. Only the last rank of each node sends to another node.
 template <class T>
 class TopkRing final : public SparseAllreduce<T> {
  public:
-  // Everything is allocated here, and nothing in run().
+  // Allocates everything, so that run() allocates nothing.
   explicit TopkRing(const ExchangeSpec& spec)
       : spec_(spec),
         cards_(static_cast<std::size_t>(spec.ranks)),
@@ -32,7 +32,7 @@ class TopkRing final : public SparseAllreduce<T> {
     const int me = channel.rank(), ranks = channel.size();
     const int next = (me + 1) % ranks, previous = (me + ranks - 1) % ranks;
 
-    // 1. All ranks hear how many entries each has, and whether its input is in order: they deliver, or refuse, alike.
+    // 1. Every rank announces its number of entries and any error of its input, so that all ranks deliver, or all refuse.
     StageScope stage = channel.stage(Stage::announce);
     const Card mine{input_error, static_cast<std::uint64_t>(local.count)};
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Card),
@@ -44,7 +44,7 @@ class TopkRing final : public SparseAllreduce<T> {
     }
     if (outcome.input_error) co_return outcome;
 
-    // 2. Around the ring: every rank passes on what has just arrived.
+    // 2. Around the ring: every rank forwards the message that has just arrived.
     stage.next(Stage::allgatherv);
     wire::encode(spec_.wire(), local.indices, local.values, local.count, 0, range(), message(me));
     for (int step = 0; step < ranks - 1; ++step) {
@@ -55,7 +55,7 @@ class TopkRing final : public SparseAllreduce<T> {
       co_await channel.done(both);
     }
 
-    // 3. The sum, in an order that depends on nothing but P: the same bits on every rank.
+    // 3. Sum in an order that depends only on P, so that every rank gets the same bits.
     stage.next(Stage::sum);
     tree_.begin(counts_.data());
     for (int rank = 0; rank < ranks; ++rank) {
@@ -70,7 +70,7 @@ class TopkRing final : public SparseAllreduce<T> {
     co_return outcome;
   }
 
-  // Nothing lives from one run to the next.
+  // There is no state between runs.
   void reset() override {}
   void visit_state(StateVisitor& /*visitor*/) override {}
 
@@ -89,13 +89,13 @@ class TopkRing final : public SparseAllreduce<T> {
   ExchangeSpec spec_;
   std::vector<Card> cards_, scratch_;
   std::vector<std::uint32_t> counts_;
-  std::vector<std::int64_t> begin_;  // in messages_, of each rank's
+  std::vector<std::int64_t> begin_;  // where each rank's message begins in messages_
   Buffer<std::byte> messages_;
   HostSpace<T> space_;
   MergeTree<T, HostSpace<T>> tree_;
 };
 
-/// One rank of each node sends across.
+/// Returns the cost. One rank of each node sends to another node.
 Cost cost_topk_ring(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const Rates& rates = machine.rates;

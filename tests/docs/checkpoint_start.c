@@ -26,24 +26,24 @@ int main(int argc, char** argv) {
   plan_config.count = 1000;
   check(weir_plan_create(comm, &plan_config, &plan));
 
-  config.folder = argc > 1 ? argv[1] : "checkpoints"; /* a folder that all ranks see */
+  config.folder = argc > 1 ? argv[1] : "checkpoints"; /* a folder that all ranks share */
   check(weir_checkpoint_create(comm, &config, &checkpoint));
   check(weir_checkpoint_add_plan(checkpoint, "gradient", plan)); /* its residual and thresholds */
   check(weir_checkpoint_add_array(checkpoint, "weights", weights, WEIR_ELEMENT_FLOAT32, WEIR_DISTRIBUTION_REPLICATED, 1000, 0, 0));
-  check(weir_checkpoint_catch_signal(SIGTERM)); /* what a batch system sends before the time is up */
+  check(weir_checkpoint_catch_signal(SIGTERM)); /* sent by a batch system before the time limit */
 
   check(weir_checkpoint_restore(checkpoint, -1, &step)); /* the newest file; step becomes -1 if there is no file */
   if (step < 0) step = 0;
   if (rank == 0) printf("begins at step %lld\n", (long long)step);
   for (; step < 300 && !stop; ++step) {
-    if (step % 100 == 0) check(weir_checkpoint_save(checkpoint, step)); /* returns at once: written behind the next steps */
-    for (i = 0; i < 1000; ++i) gradient[i] = (float)((i + rank + (int)step) % 7); /* what this rank has found out */
+    if (step % 100 == 0) check(weir_checkpoint_save(checkpoint, step)); /* returns at once; writes during the next steps */
+    for (i = 0; i < 1000; ++i) gradient[i] = (float)((i + rank + (int)step) % 7); /* this rank's gradient */
     check(weir_plan_run(plan, gradient));
     for (i = 0; i < 1000; ++i) weights[i] -= 0.1f * gradient[i];
-    check(weir_checkpoint_stop_requested(checkpoint, &stop)); /* on any rank */
+    check(weir_checkpoint_stop_requested(checkpoint, &stop)); /* if any rank got a signal */
   }
   check(weir_checkpoint_save(checkpoint, step));
-  check(weir_checkpoint_wait(checkpoint)); /* until the file is in its place */
+  check(weir_checkpoint_wait(checkpoint)); /* waits until the file is in place */
 
   check(weir_checkpoint_destroy(checkpoint));
   check(weir_plan_destroy(plan));

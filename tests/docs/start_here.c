@@ -20,15 +20,15 @@ int main(int argc, char** argv) {
   check(weir_comm_create_mpi(MPI_COMM_WORLD, &comm)); /* finds nodes, sockets, caches */
   check(weir_comm_rank(comm, &rank));
   check(weir_comm_size(comm, &size));
-  gradient[rank] = 5; /* what this rank has found out */
+  gradient[rank] = 5; /* this rank's gradient */
   gradient[500] = 10;
 
   config.count = 1000;
   config.density = 0.01;
   check(weir_plan_create(comm, &config, &plan)); /* made once per array */
-  check(weir_plan_run(plan, gradient));                    /* in place: the mean of the ranks' largest entries */
+  check(weir_plan_run(plan, gradient));          /* in place: the mean of the ranks' largest entries */
 
-  check(weir_plan_start(plan, gradient)); /* the same, overlapped with what you compute here */
+  check(weir_plan_start(plan, gradient)); /* the same, overlapped with your computation here */
   check(weir_plan_wait(plan));
 
   check(weir_plan_get_statistics(plan, &statistics));

@@ -1,4 +1,4 @@
-// fuzz_table_cases.hpp: random programs of calls on an embedding table, with what every call must give.
+// fuzz_table_cases.hpp: random programs of calls on an embedding table, with the expected result of every call.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace weir::test {
 
-/// One call of all ranks.
+/// A call that all ranks make.
 struct TableEvent {
   enum class Kind { lookup, prefetch, update, learning_rate, export_rows, import_rows, move, remake };
-  /// What the wrong rank does, if anybody: as the text of the error says.
+  /// The mistake of the wrong rank, if there is one, in the words of the error's text.
   enum class Wrong { nothing, id, too_many, array_size, rate, range, not_ready };
   struct Range {
     std::int64_t first = 0, count = 0;
   };
-  /// What a rank's statistics must say once the call has finished.
+  /// The expected statistics of a rank after the call.
   struct Counts {
     std::int64_t tokens = 0, distinct = 0, prior = 0;
     bool prefetched = false;
@@ -28,21 +28,21 @@ struct TableEvent {
   Kind kind;
   Wrong wrong = Wrong::nothing;
   int wrong_rank = -1;
-  std::string error{};          ///< part of what every rank must be told; empty: nothing
-  double rate = 0;              ///< set, or in force for an update
+  std::string error{};          ///< part of the expected error text on every rank; empty if no error is expected
+  double rate = 0;              ///< the rate to set, or the one in force for an update
   Ids ids{};                    ///< by rank
-  Gradients values{};           ///< by rank: vectors or rows as they must come out, gradients or rows as they are given
+  Gradients values{};           ///< by rank: the expected vectors or rows, or the given gradients or rows
   std::vector<Range> ranges{};  ///< by rank
   std::vector<Counts> counts{};
 };
 
-/// One thing that one rank does next.
+/// One action of one rank.
 struct TableAction {
   enum class Kind { start, wait, test, pause } kind;
-  std::size_t event = 0;  ///< of start, wait and test
+  std::size_t event = 0;  ///< for start, wait and test
 };
 
-/// Seconds; far more than any case takes where no rank falls silent.
+/// Seconds, far more than any case takes in which no rank falls silent.
 inline constexpr double usual_timeout = 20;
 
 struct TableCase {
@@ -55,7 +55,7 @@ struct TableCase {
 
   [[nodiscard]] bool falls_silent() const { return options.fault.rank >= 0; }
   [[nodiscard]] std::string text() const;
-  /// Every rank's script, one line each.
+  /// Returns the scripts, one line for each rank.
   [[nodiscard]] std::string program() const;
 };
 

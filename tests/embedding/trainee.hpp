@@ -1,4 +1,4 @@
-// trainee.hpp: tables of three ranks, one of which does something wrong, or in another order.
+// trainee.hpp: tables of three ranks. One of the ranks makes a mistake, or makes its calls in another order.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ inline EmbeddingConfig small_table(std::string_view exchange = "columns") {
   return config;
 }
 
-/// A table and what it should be. Every rank has one.
+/// A rank's table and its expected content.
 class Trainee {
  public:
   Trainee(const Communicator& comm, const EmbeddingConfig& config, RankCheck& check)
@@ -50,7 +50,7 @@ class Trainee {
     table.update(batch(step).gradients).wait();
     updated(step);
   }
-  /// Everybody has updated.
+  /// Applies an update of all ranks to the expected content.
   void updated(int step) {
     Ids ids;
     Gradients gradients;

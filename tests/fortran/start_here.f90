@@ -12,13 +12,13 @@ program start_here
   call comm%create(MPI_COMM_WORLD)   ! finds nodes, sockets, caches
   rank = comm%rank()
   gradient = 0
-  gradient(rank + 1) = 5             ! what this rank has found out
+  gradient(rank + 1) = 5             ! this rank's gradient
   gradient(501) = 10
 
   call plan%create(comm, weir_allreduce_config(count=1000, density=0.01d0))   ! made once per array
   call plan%run(gradient)            ! in place: the mean of the ranks' largest entries
 
-  call plan%start(gradient)          ! the same, overlapped with what you compute here
+  call plan%start(gradient)          ! the same, overlapped with your computation here
   call plan%wait()
 
   call plan%statistics(statistics)

@@ -1,4 +1,4 @@
-// fused_inputs.hpp: models and their gradients for tests of tensor fusion.
+// fused_inputs.hpp: makes models and their gradients for tests of tensor fusion.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ inline constexpr std::array all_schemes = {FusionScheme::none,
                                            FusionScheme::ahead_fitted,
                                            FusionScheme::ahead_tapered};
 
-/// Tensors of odd sizes: empty ones, single elements, large beside small.
+/// Returns tensors of odd sizes: empty ones, single elements, large ones beside small ones.
 inline std::vector<FusedTensor> odd_tensors() {
   return {{.name = "stem", .count = 300},
           {.name = "empty", .count = 0},
@@ -36,7 +36,7 @@ inline std::vector<FusedTensor> odd_tensors() {
           {.name = "head", .count = 129}};
 }
 
-/// Gradients of one iteration: by tensor. Magnitudes differ by orders between tensors.
+/// Returns the gradients of one iteration, by tensor. Magnitudes differ by orders between tensors.
 template <class T>
 std::vector<std::vector<T>> gradients_of(const std::vector<FusedTensor>& tensors, int rank, int ranks, int iteration,
                                          Input input = Input::heavy_tailed) {
@@ -49,7 +49,7 @@ std::vector<std::vector<T>> gradients_of(const std::vector<FusedTensor>& tensors
   return gradients;
 }
 
-/// Backwards, or shuffled by seed.
+/// Returns the order of the tensors: backwards, or shuffled by `seed`.
 inline std::vector<int> order_of(std::size_t tensors, unsigned seed) {
   std::vector<int> order(tensors);
   std::iota(order.rbegin(), order.rend(), 0);

@@ -1,10 +1,10 @@
-// config_input.hpp: what one input of the configurations' fuzzer means: a caller's struct of any size and content, given to the C
-// interface on a communicator of one virtual rank.
+// config_input.hpp: interprets an input of the configurations' fuzzer as a caller's struct of any size and content, and passes it
+// to the C interface on a communicator of one virtual rank.
 //
-//   byte 0      bit 7: a fused allreduce's config, else bit 0: a table's, else a plan's; bits 1-2: what texts are: valid, unknown
-//               or NULL; of a fused one, bits 3-5: the threshold
+//   byte 0      bit 7: a fused allreduce's config, else bit 0: a table's, else a plan's; bits 1-2: whether texts are valid, unknown
+//               or NULL; for a fused one, bits 3-5: the threshold
 //   bytes 1-2   struct_size
-//   then        the struct behind struct_size; bytes that are missing are the initializer's
+//   then        the struct after struct_size; the initializer's bytes replace missing ones
 #pragma once
 
 #include <weir/fusion.h>
@@ -21,7 +21,7 @@
 
 namespace weir::fuzz {
 
-/// A communicator of one rank, for the process.
+/// Returns the process's communicator of one rank.
 inline weir_comm* lone_rank() {
   static InprocJob job(1, 0, {}, {});
   static weir_comm comm{Communicator(detail::make_communicator(job.transport(0), Location{}, Settings{.log = LogLevel::error}))};
@@ -30,7 +30,7 @@ inline weir_comm* lone_rank() {
   return &comm;
 }
 
-/// Large enough for every path, small enough for memory.
+/// Limits a size so that every path is reached, but memory suffices.
 inline void limit(std::int64_t& size, std::int64_t most) {
   if (size > most) size &= most;
 }
@@ -41,7 +41,7 @@ inline bool is_expected(weir_status status) {
   return status == WEIR_OK || (named && std::strlen(weir_last_error(nullptr)) > 0);
 }
 
-/// The caller's struct: memory of exactly struct_size bytes, so that the address sanitizer sees every step beyond.
+/// Returns the caller's struct in memory of exactly struct_size bytes, so that the address sanitizer sees every access beyond it.
 template <class Struct, class Adjust>
 std::unique_ptr<Struct, decltype(&std::free)> given_struct(std::span<const std::uint8_t> bytes, Struct initial, Adjust&& adjust) {
   std::uint16_t size = 0;

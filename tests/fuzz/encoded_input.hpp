@@ -1,13 +1,13 @@
-// encoded_input.hpp: what one fuzzer input means: bytes for weir::decode, as they are, or a description of a header and the payload
-// behind it, under a checksum that fits.
+// encoded_input.hpp: interprets a fuzzer input as bytes for weir::decode, or as a description of a header and the payload after it,
+// with a correct checksum.
 //
-//   byte 0      bit 0: bytes as they are follow; bit 1: with a checksum that fits, or, of a described payload that is sparse: it is
-//               filled up or cut to the size that its entries have; bit 2: the payload's first pairs of bytes, up to four, are
-//               places in the header and what is changed there, before the checksum is made to fit
-//   byte 1      which compressor of the registry
-//   byte 2      which of its parameters has another value than its default, and
-//   byte 3      which
-//   byte 4      what the payload is; byte 5: wire format; byte 6: wire values
+//   byte 0      bit 0: plain bytes follow; bit 1: they get a correct checksum, or, for a described sparse payload: it is padded or
+//               cut to the size of its entries; bit 2: up to four pairs of bytes at the payload's start are places in the header
+//               and changes there, made before the checksum is computed
+//   byte 1      the compressor of the registry
+//   byte 2      the parameter that does not have its default, and
+//   byte 3      its value
+//   byte 4      the kind of payload; byte 5: wire format; byte 6: wire values
 //   bytes 7-8   count; bytes 9-10: entries; then the payload, or the bytes
 #pragma once
 
@@ -25,8 +25,8 @@ namespace weir::fuzz {
 
 inline constexpr std::size_t encoded_header = 11;
 
-/// False if bytes are accepted that are no message, refused in another way than promised, or written beyond `count` values, which
-/// the address sanitizer sees.
+/// Returns false if bytes that are no message are accepted, or are refused in another way than documented. The address sanitizer
+/// sees writes beyond `count` values.
 inline bool decoding_holds(std::span<const std::uint8_t> bytes, std::size_t count) {
   std::unique_ptr<std::byte[]> exact(new std::byte[bytes.size()]);
   if (!bytes.empty()) std::memcpy(exact.get(), bytes.data(), bytes.size());
@@ -53,7 +53,7 @@ inline bool decoding_holds(std::span<const std::uint8_t> bytes, std::size_t coun
   return true;
 }
 
-/// One parameter with another value, where the row has any.
+/// Returns one parameter with another value than its default, or "" if the row has no parameters.
 inline std::string other_parameters(const compress::CompressorRow& row, std::uint8_t which, std::uint8_t choice) {
   if (row.parameters.empty()) return "";
   const ParameterInfo& info = row.parameters[which % row.parameters.size()];

@@ -1,9 +1,11 @@
-// wire_input.hpp: what one fuzzer input means: a description of a message and either its bytes or the entries it is made of.
+// wire_input.hpp: interprets a fuzzer input as a description of a message and either its bytes or its entries.
 //
-//   byte 0      bit 0: double; bits 1-2: values; bit 3: coo; bit 4: exactly the bytes the message should have; bit 5: entries
-//   follow byte 1      bits 0-4: right shift of the range bytes 2-3   entries bytes 4-7   range - 1 before the shift bytes 8-11
-//   base, reduced so that base + range <= 2^32 then        the message; or, with bit 5, one byte per entry: how far its index is
-//   from the one before
+//   byte 0      bit 0: double; bits 1-2: values; bit 3: coo; bit 4: exactly the message's number of bytes; bit 5: entries follow
+//   byte 1      bits 0-4: right shift of the range
+//   bytes 2-3   entries
+//   bytes 4-7   range - 1 before the shift
+//   bytes 8-11  base, reduced so that base + range <= 2^32
+//   then        the message; or, with bit 5, one byte per entry: the distance of its index from the previous one
 #pragma once
 
 #include <algorithm>
@@ -47,7 +49,7 @@ inline WireInput parse_wire_input(std::span<const std::uint8_t> bytes) {
   return input;
 }
 
-/// A copy of its own, so that the address sanitizer sees every step beyond.
+/// Returns a copy in memory of the exact size, so that the address sanitizer sees every access beyond it.
 template <class T>
 std::unique_ptr<T[]> exact_copy(const T* from, std::size_t count) {
   std::unique_ptr<T[]> result(new T[count]);
@@ -55,14 +57,14 @@ std::unique_ptr<T[]> exact_copy(const T* from, std::size_t count) {
   return result;
 }
 
-/// Strictly ascending indices in the range, as many as fit, and values of all bit patterns.
+/// Makes strictly ascending indices in the range, as many as fit, and values of all bit patterns.
 template <class T>
 void make_entries(const WireInput& input, std::vector<std::uint32_t>& indices, std::vector<T>& values) {
   std::uint64_t at = 0;
   std::uint64_t bits = 0x9e3779b97f4a7c15;
   for (std::int64_t i = 0; i < input.count; ++i) {
     const std::uint8_t gap = input.rest.empty() ? 0 : input.rest[static_cast<std::size_t>(i) % input.rest.size()];
-    // 0 ... 191 as they are, then up to 2^22.
+    // 0 ... 191 are the distance itself; larger bytes are distances up to 2^22.
     at += gap < 192 ? gap : std::uint64_t{1} << (gap - 192) / 3;
     if (at >= input.range) break;
     indices.push_back(input.base + static_cast<std::uint32_t>(at++));
@@ -74,7 +76,7 @@ void make_entries(const WireInput& input, std::vector<std::uint32_t>& indices, s
   }
 }
 
-/// False if entries do not arrive as promised.
+/// Returns false if entries do not arrive as documented.
 template <class T>
 bool round_trip_holds(const WireInput& input, const std::vector<std::uint32_t>& indices, const std::vector<T>& values) {
   const auto count = static_cast<std::int64_t>(indices.size());
@@ -89,7 +91,8 @@ bool round_trip_holds(const WireInput& input, const std::vector<std::uint32_t>& 
          (count == 0 || std::memcmp(expected.get(), got_values.get(), indices.size() * sizeof(T)) == 0);
 }
 
-/// Decodes `rest`; false if decode accepts what is no sorted vector within the range, or fails in another way than it promises.
+/// Decodes `rest`. Returns false if decode accepts anything but a sorted vector within the range, or fails in another way than
+/// documented.
 template <class T>
 bool decode_holds(const WireInput& input) {
   std::vector<std::uint8_t> message(input.rest.begin(), input.rest.end());
@@ -122,7 +125,7 @@ bool wire_contract_holds(const WireInput& input) {
   return round_trip_holds(input, indices, values);
 }
 
-/// True if the codec does with these bytes what wire.hpp promises. Bytes too few to mean anything are fine.
+/// Returns true if the codec handles these bytes as wire.hpp promises, or if there are too few bytes.
 inline bool wire_contract_holds(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < wire_header) return true;
   const WireInput input = parse_wire_input(bytes);

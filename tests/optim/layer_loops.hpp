@@ -1,4 +1,4 @@
-// layer_loops.hpp: LARS and LAMB as loops written from the papers, layers to try them on, and where.
+// layer_loops.hpp: LARS and LAMB as loops written from the papers, and layers and ranks to test them on.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ inline std::vector<float*> pointers_of(Arrays& arrays) {
   return pointers;
 }
 
-/// The layer's norm by the order of additions that LayerOptimizer promises.
+/// Returns the layer's norm, added in the order that LayerOptimizer promises.
 inline double norm_of(const std::vector<float>& x) {
   double all = 0;
   for (std::size_t begin = 0; begin < x.size(); begin += 65536) {
@@ -60,7 +60,7 @@ inline double norm_of(const std::vector<float>& x) {
   return std::sqrt(all);
 }
 
-/// The papers' loops.
+/// LARS and LAMB in the papers' loops.
 class Reference {
  public:
   Reference(const OptimizerConfig& config, const std::vector<OptimizedLayer>& layers) : c_(config), layers_(layers) {
@@ -71,7 +71,7 @@ class Reference {
   }
 
   void step(Arrays& weights, const Arrays& gradients, double learning_rate) { step(weights, gradients, learning_rate, weights); }
-  /// `seen`: the weights whose norms count with lars.
+  /// `seen` are the weights whose norms lars uses.
   void step(Arrays& weights, const Arrays& gradients, double learning_rate, const Arrays& seen) {
     ++t_;
     for (std::size_t i = 0; i < layers_.size(); ++i)

@@ -1,4 +1,4 @@
-// narrow_loops.hpp: LARS and LAMB on weights of 16 bits: the papers' loops on float32 ones, rounded after each step.
+// narrow_loops.hpp: LARS and LAMB on 16-bit weights: the papers' loops on float32 weights, rounded after each step.
 #pragma once
 
 #include <array>
@@ -49,7 +49,7 @@ inline void set_some(DataType type, Words& weights) {
     for (std::size_t i = 0; i < array.size(); i += 3) array[i] = narrowed(type, static_cast<float>(i % 5) - 2);
 }
 
-/// Before step `change` the caller sets some weights; -1: never.
+/// Before step `change` the caller sets some weights; with -1 it never does.
 inline Words right_words(const OptimizerConfig& config, const std::vector<OptimizedLayer>& layers, int change) {
   Words weights = first_weights(config.type, layers);
   Arrays wide = widened(config.type, weights);

@@ -3,13 +3,13 @@ import weir
 
 comm = weir.Communicator()  # all ranks that mpirun has started; finds nodes, sockets, caches
 gradient = np.zeros(1000, np.float32)
-gradient[comm.rank] = 5  # what this rank has found out
+gradient[comm.rank] = 5  # this rank's gradient
 gradient[500] = 10
 
 plan = weir.AllreducePlan(comm, count=1000, density=0.01)  # made once per array
 plan.run(gradient)  # in place: the mean of the ranks' largest entries
 
-exchange = plan.start(gradient)  # the same, overlapped with what you compute here
+exchange = plan.start(gradient)  # the same, overlapped with your computation here
 exchange.wait()
 
 sent = plan.statistics.payload_bytes_sent

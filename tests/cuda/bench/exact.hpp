@@ -1,4 +1,4 @@
-// exact.hpp: the k largest of an array in CUDA memory, by the kernels that plans use.
+// exact.hpp: selects the k largest entries of an array in CUDA memory, with the kernels that plans use.
 #pragma once
 
 #include <cstdint>
@@ -9,38 +9,38 @@
 
 namespace weir::bench {
 
-/// Arrays for one count and k, and the ways to select.
+/// Selects in several ways, and holds the arrays for one count and k.
 class Exact {
  public:
   Exact(std::int64_t count, std::int64_t k, void* stream);
-  /// GPU memory that one takes.
+  /// Returns the bytes of GPU memory that an object takes.
   [[nodiscard]] static std::int64_t bytes(std::int64_t count, std::int64_t k);
 
-  /// To be called first: ranks all of x, so that what is measured knows the threshold of "the iteration before". Waits.
+  /// Ranks all of x, so that the measured functions know the threshold of the "previous iteration". Call it first. Waits.
   void learn(const float* x);
-  /// The candidates above a threshold that 1.07 k entries reach (plans aim at 1.03 to 1.1 k), and the selection among these. The
-  /// host knows the numbers and waits for none, as it does once in a plan.
+  /// Selects the candidates above a threshold that 1.07 k entries reach (plans aim at 1.03 to 1.1 k), and the k largest of these.
+  /// The host knows the numbers and does not wait for them; in a plan it waits once.
   void warm(const float* x);
-  /// All of x ranked, then selected: where ties or a bad guess leave no other way.
+  /// Ranks all of x, then selects, as plans do if ties or a bad guess make it necessary.
   void ranked(const float* x);
-  /// As the first iteration: the threshold from a sample, another one, or a ranking of everything, should that mislead. Waits for
-  /// each sample, and for the number of candidates.
+  /// Selects as in the first iteration: with the threshold from a sample, or from another sample or a ranking of everything if the
+  /// first one misleads. Waits for each sample, and for the number of candidates.
   void cold(const float* x);
-  /// Whether warm() finds all candidates within what there is room for. Waits; after learn().
+  /// Returns whether warm() has room for all candidates. Call it after learn(). Waits.
   [[nodiscard]] bool warm_is_exact(const float* x);
-  /// Throws std::runtime_error unless the last selection is of the k largest: as many as it should, by the true threshold. Waits;
-  /// after learn().
+  /// Throws std::runtime_error unless the last selection has the k largest entries: the right number, above the true threshold.
+  /// Call it after learn(). Waits.
   void check();
 
   [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_, scratch_.data(), device_}; }
   [[nodiscard]] const KthKey<float>& kth() const { return learned_; }
   [[nodiscard]] std::int64_t capacity() const { return indices_.size(); }
-  /// The last selection.
+  /// The entries of the last selection.
   [[nodiscard]] const std::uint32_t* indices() const { return kept_indices_.data(); }
   [[nodiscard]] const float* values() const { return kept_values_.data(); }
-  /// Entries: min(k, those that are not zero).
+  /// Returns the number of entries: min(k, number of nonzero elements).
   [[nodiscard]] std::int64_t selected() const;
-  /// Room for as many entries again, which selections write to.
+  /// Room for capacity() entries, which selections write to.
   [[nodiscard]] std::uint32_t* spare_indices() const { return indices_.data(); }
   [[nodiscard]] float* spare_values() const { return values_.data(); }
   [[nodiscard]] Found* found() const { return found_.data(); }
@@ -62,7 +62,7 @@ class Exact {
   cuda::DeviceArray<KthKey<float>> kth_;
   cuda::DeviceArray<std::int64_t> kept_;
   KthKey<float> learned_{};
-  Key<float> floor_ = 1;  // of warm()
+  Key<float> floor_ = 1;  // the threshold of warm()
 };
 
 }  // namespace weir::bench

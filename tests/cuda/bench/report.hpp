@@ -1,4 +1,4 @@
-// report.hpp: what bench_gpu has measured: a line each as it comes, JSON in the end, and which bounds are met.
+// report.hpp: reports the measurements of bench_gpu: a line for each at once, JSON at the end, and the bounds that are met.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace weir::bench {
 
-/// One measurement. The share is reference_ms / ms: 1 is as fast as the reference, and `bound`, if above 0, the least it should be.
+/// One measurement. Its share is reference_ms / ms: 1 is as fast as the reference. If `bound` is above 0, the share should reach
+/// it.
 struct Row {
   std::string name;
   std::int64_t count = 0, k = 0;
@@ -23,17 +24,17 @@ struct Row {
 
 class Report {
  public:
-  /// Prints a title and the heads of columns for rows that follow.
+  /// Prints a title and the column headings for the rows that follow.
   void begin(std::string_view title);
   void add(const Row& row);
-  /// What was not measured, and why.
+  /// Reports a case that was not measured, and the reason.
   void skip(const std::string& name, std::int64_t count, std::int64_t k, const std::string& reason);
-  /// Any other row, printed by the caller; it counts as a bound if `met` is given.
+  /// Adds a row that the caller prints. It counts as a bound if `met` is not null.
   void add(JsonValue row, const bool* met);
 
-  /// Rows under "benchmark": "kernel", "plan" or "skipped".
+  /// Returns all rows. Their "benchmark" is "kernel", "plan" or "skipped".
   [[nodiscard]] const JsonValue& rows() const { return rows_; }
-  /// "7 of 8 bounds met"
+  /// Returns, for example, "7 of 8 bounds met".
   [[nodiscard]] std::string verdict() const;
 
  private:
@@ -43,7 +44,7 @@ class Report {
   int bounds_ = 0, met_ = 0;
 };
 
-/// What a bound's column says.
+/// Returns the text in a bound's column.
 [[nodiscard]] inline const char* verdict_of(bool met) { return met ? "PASS" : "below"; }
 
 }  // namespace weir::bench

@@ -1,4 +1,4 @@
-// run.hpp: one run of bench_gpu: what was asked for, the clock, the copy that everything is measured against.
+// run.hpp: one run of bench_gpu: its options, its clock, and the copy that everything is compared with.
 #pragma once
 
 #include <chrono>
@@ -17,32 +17,32 @@ namespace weir::bench {
 struct Options {
   std::vector<std::string> parts = {"kernels", "plans", "grid"};
   int largest_log = 30;   ///< arrays of up to 2^largest_log floats
-  int headline_log = 28;  ///< part kernels
-  int plan_log = 26;      ///< part plans, a rank
+  int headline_log = 28;  ///< for the part `kernels`
+  int plan_log = 26;      ///< for the part `plans`, on each rank
   int ranks = 4;
   int repeats = 20;
-  double seconds = 360;                 ///< nothing new is begun after that
-  std::vector<std::string> algorithms;  ///< of part plans; empty: all sparse ones
+  double seconds = 360;                 ///< after this time, no new measurement begins
+  std::vector<std::string> algorithms;  ///< for the part `plans`; if empty, all sparse ones
   std::string json, torch;
 };
 
-/// What the rows of one part are measured with.
+/// Measures the rows of all parts.
 class Run {
  public:
   explicit Run(Options options_of_run) : options(std::move(options_of_run)) {}
 
-  /// Measures the copy, of the headline size or what there is memory for. Call first.
+  /// Measures the copy, with the headline size or the largest that fits into memory. Call it first.
   void measure_copy();
-  /// Milliseconds that so many bytes, read or written, take at the speed of the copy.
+  /// Returns the milliseconds that reading and writing `bytes` bytes takes at the speed of the copy.
   [[nodiscard]] double limit_ms(double bytes) const { return bytes / bytes_per_ms_; }
-  /// Milliseconds, the median of repeated runs (fewer where they take long), of what `work` puts onto `stream`; `prepare`, before
-  /// each, is not timed.
+  /// Returns the median milliseconds of the work that `work` puts onto `stream`, over repeated runs (fewer if they take long).
+  /// `prepare`, called before each run, is not timed.
   [[nodiscard]] double milliseconds(void* stream, const std::function<void()>& prepare, const std::function<void()>& work) const;
-  /// Why so many bytes of GPU memory cannot be had or no more may be begun; nothing if they can.
+  /// Returns why a measurement with `bytes` bytes of GPU memory cannot begin (no memory, or no time), or nothing if it can.
   [[nodiscard]] std::optional<std::string> why_not(std::int64_t bytes) const;
-  /// torch.topk's milliseconds, where options.torch has them.
+  /// Returns torch.topk's milliseconds if options.torch has them.
   [[nodiscard]] std::optional<double> torch_ms(std::int64_t count, std::int64_t k) const;
-  /// Throws std::runtime_error naming the file.
+  /// Reads options.torch. Throws std::runtime_error that names the file.
   void read_torch();
 
   const Options options;
@@ -60,7 +60,7 @@ class Run {
 
 [[nodiscard]] double median(std::vector<double> values);
 
-/// The parts. All rows go to run.report.
+/// The functions for the parts. They add all rows to run.report.
 void measure_kernels(Run& run);
 void measure_grid(Run& run);
 void measure_plans(Run& run);

@@ -1,10 +1,10 @@
-// cuda_runtime.h: enough of CUDA to run kernels on the processor, so that they are tested where there is no GPU. Takes the place of
-// the toolkit's header when .cu files are compiled as C++.
+// cuda_runtime.h: enough of CUDA to run kernels on the processor, so that tests need no GPU. It replaces the toolkit's header when
+// .cu files are compiled as C++.
 //
-// Blocks run one after another, in order. The threads of a block are fibers that stop at barriers and warp functions only; a warp
-// runs as far as it gets before the next, in an order that changes: what is right only for one order shows up as a wrong result. A
-// barrier that some threads of a block never reach ends the program with a text. Warp functions want all 32 lanes. Memory is the
-// heap's. Work on streams is put off, see streams.cpp.
+// Blocks run one after another, in order. The threads of a block are fibers that stop only at barriers and warp functions. A warp
+// runs as far as it can before the next one, in an order that changes, so that code that is right only for one order gives wrong
+// results. If some threads of a block never reach a barrier, the program ends with a message. Warp functions need all 32 lanes.
+// Memory is on the heap. Work on streams is delayed; see streams.cpp.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct dim3 {
 
 namespace simt {
 
-/// What the thread that runs knows of itself.
+/// The place of the running thread.
 struct Place {
   uint3 thread, block;
   dim3 threads, blocks;
@@ -51,7 +51,7 @@ extern Place place;
 /// Runs body(data) once per thread.
 void run(dim3 blocks, dim3 threads, void (*body)(void*), void* data);
 void synchronize_block();
-/// All 32 lanes hand in a value; returns those of all, valid until the warp's next exchange but one.
+/// Takes a value from each of the 32 lanes. Returns the values of all, which are valid until the warp's next exchange but one.
 const std::uint64_t* exchange(std::uint64_t value);
 
 template <class T>
@@ -68,7 +68,7 @@ T from_bits(std::uint64_t bits) {
   return value;
 }
 
-/// The emulated threads run in turns, so plain operations are atomic.
+/// Plain operations are atomic, because the emulated threads run in turns.
 template <class T, class V>
 T exchange_memory(T* address, V value) {
   const T old = *address;
@@ -96,7 +96,7 @@ inline int __syncthreads_or(int predicate) {
 inline void __syncwarp(unsigned = ~0u) { simt::exchange(0); }
 inline void __threadfence() {}
 inline void __nanosleep(unsigned) {}
-/// Loads and stores with cache hints, byte by byte: what lies there is seldom of their type.
+/// Loads and stores with cache hints. They copy bytes, because the objects there often have another type.
 template <class T>
 T __ldcs(const T* address) {
   T value;
@@ -185,7 +185,7 @@ inline constexpr int devices = 8;
 /// The errors of this thread.
 struct Errors {
   cudaError_t last = cudaSuccess;
-  int put_to_fail = 0;  ///< the n-th thing put onto a stream from now on fails with cudaErrorUnknown; 0: none
+  int put_to_fail = 0;  ///< if n > 0, the n-th put onto a stream from now on fails with cudaErrorUnknown
 };
 inline thread_local Errors errors;
 
@@ -195,10 +195,10 @@ inline cudaError_t remember(cudaError_t error) {
   return error;
 }
 
-/// Something put onto a stream, in memory from malloc: what the library allocates is counted in tests, this is not its own.
+/// A piece of work on a stream. It uses malloc, because tests count the library's own allocations.
 struct Work {
   Work* next = nullptr;
-  /// False: it cannot be done yet.
+  /// Returns false if the work cannot be done yet.
   bool (*run)(Work*) = nullptr;
   void (*end)(Work*) = nullptr;
   static void destroy(Work* work) {
@@ -206,12 +206,12 @@ struct Work {
     std::free(work);
   }
 };
-/// Owns `work` from then on.
+/// Puts `work` onto the stream, and takes ownership of it.
 cudaError_t put(cudaStream_t stream, Work* work);
-/// What can be done at present, on all streams: freeing memory waits for it.
+/// Does all work that can be done now, on all streams. Freeing memory waits for it.
 void finish_everything();
 
-/// `body` is called later: once, or, if it returns a bool, until that is true.
+/// Calls `body` later: once, or, if it returns a bool, until it returns true.
 template <class Body>
 cudaError_t put(cudaStream_t stream, Body body) {
   struct Call : Work {
@@ -233,8 +233,8 @@ cudaError_t put(cudaStream_t stream, Body body) {
 
 }  // namespace simt
 
-// In runtime.cpp and streams.cpp: memory that knows what it is, on some devices; streams and events that can be told from destroyed
-// ones.
+// In runtime.cpp and streams.cpp: memory of several devices that knows its kind, and streams and events that can be distinguished
+// from destroyed ones.
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaMalloc(void** memory, std::size_t bytes);
@@ -246,7 +246,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
-/// A GPU of two multiprocessors, so that blocks go over arrays in strides soon.
+/// A GPU of two multiprocessors, so that blocks loop over arrays in strides even in small tests.
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
   *value = 2;
   return cudaSuccess;
@@ -259,9 +259,9 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-/// The processor's time.
+/// Measures the processor's time.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
-/// Not the first time, as if the work took a while.
+/// Is not ready at the first query, as if the work took a while.
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);

@@ -1,12 +1,12 @@
-// nccl.h: enough of NCCL to test what is built on it where NCCL is not installed. Takes the place of NCCL's header beside the
-// emulated cuda_runtime.h.
+// nccl.h: enough of NCCL to test code that uses it, without an installed NCCL. It replaces NCCL's header beside the emulated
+// cuda_runtime.h.
 //
-// Ranks are threads, each on a GPU of its own. Communicators are nonblocking ones: a call returns ncclInProgress and is done, seen
-// by ncclCommGetAsyncError, once all ranks of the communicator have made theirs; the last one does the work. Calls that do not fit
-// together, or come before the last one is done, are errors on all ranks; so is work of several communicators on one GPU that
-// nothing keeps in the order of the calls. Aborting waits until the streams are through with the communicator's work, all those
-// aborted in a group being told first; it ends the program where that never comes. It, and the end of a communicator, leave the
-// thread with that one's GPU.
+// Ranks are threads, each with its own GPU. Communicators are nonblocking: a call returns ncclInProgress, and ncclCommGetAsyncError
+// reports its completion once all ranks of the communicator have made theirs. The last rank does the work. These are errors on all
+// ranks: calls that do not match, calls before the previous one is complete, and work of several communicators on one GPU that
+// nothing keeps in the order of the calls. Aborting waits until the streams have finished the communicator's work; communicators
+// aborted in a group are all informed first. If the streams never finish, the program ends. Aborting or destroying a communicator
+// leaves its GPU as the thread's current one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,7 +35,7 @@ struct ncclConfig_t {
 #define NCCL_CONFIG_INITIALIZER \
   { 0xcafebeef, INT_MIN }
 enum ncclDataType_t { ncclFloat16 = 6, ncclFloat32 = 7, ncclFloat64 = 8, ncclBfloat16 = 9 };
-/// Others than ncclSum are made by ncclRedOpCreatePreMulSum.
+/// ncclRedOpCreatePreMulSum makes all operations except ncclSum.
 enum ncclRedOp_t { ncclSum = 0, ncclMaxRedOp = INT_MAX };
 enum ncclScalarResidence_t { ncclScalarHostImmediate = 1 };
 
@@ -64,25 +64,25 @@ ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, n
 
 namespace simt {
 
-/// What NCCL is like for the calling thread.
+/// How NCCL behaves for the calling thread.
 struct Nccl {
   enum class Fault {
     none,
-    never_comes,   ///< this rank's next call is lost: it is never done on any rank
-    stuck,         ///< the next call of all ranks is made, and then waits on their streams for ever
-    remote_error,  ///< this rank's next call ends in an error of all ranks
-    // of the next communicator that this rank begins to connect
-    no_connection,   ///< an error; the others wait for ever
+    never_comes,   ///< this rank's next call is lost and never completes on any rank
+    stuck,         ///< the next call of all ranks succeeds, and its work never completes on their streams
+    remote_error,  ///< this rank's next call ends with an error on all ranks
+    // faults of the next communicator that this rank begins to connect
+    no_connection,   ///< it fails; the other ranks wait for ever
     never_connects,  ///< all ranks wait for ever
   };
   const char* load_error = nullptr;
   int version = 22809;
-  Fault fault = Fault::none;   ///< taken by the next call but so many
-  int calls_before_fault = 0;  ///< connecting counts as one
+  Fault fault = Fault::none;   ///< occurs after calls_before_fault more calls
+  int calls_before_fault = 0;  ///< connecting counts as a call
 };
 extern thread_local Nccl nccl;
 
-/// Communicators that are neither destroyed nor aborted.
+/// Returns the number of communicators that are neither destroyed nor aborted.
 int nccl_communicators();
 
 }  // namespace simt
