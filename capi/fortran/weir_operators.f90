@@ -5,7 +5,7 @@ module weir_operators
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
   use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
-  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
+  use weir_calls, only: add_user, comm_owner, end_call, end_test, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_text, only: text_of
   use weir_types
@@ -167,6 +167,7 @@ contains
     if (.not. results%usable) refusal = 'operator '''//trim(self%name)//''': the array for results '//why_unusable(results)
     if (whole) then
       status = c_operator_run(self%handle, c_funloc(pass_part), c_loc(frame), results%address, room)
+      if (status == WEIR_OK .and. allocated(self%refusal)) deallocate (self%refusal)
       call end_call(status, self%owner, ierr, refusal)
     else
       status = c_operator_start(self%handle, c_funloc(pass_part), c_loc(frame), results%address, room)
@@ -189,25 +190,6 @@ contains
 
   !@ end
   !@ end
-  subroutine test(self, done, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_operator_test(self%handle, c_done)
-    done = c_done /= 0
-    call end_call(status, self%owner, ierr, self%refusal)
-  end subroutine
-
-  subroutine wait(self, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_operator_wait(self%handle), self%owner, ierr, self%refusal)
-  end subroutine
-
   !> Returns the part's number in C, from 0. If there is no such part, returns a number that C refuses, and the reason.
   subroutine place_of(self, part, c_part, refusal)
     class(weir_parallel_operator), intent(in) :: self

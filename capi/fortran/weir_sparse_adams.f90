@@ -215,7 +215,7 @@ contains
     text = last_text(self%owner)
   end function
 
-  subroutine refuse_copy(to, from)
+  impure elemental subroutine refuse_copy(to, from)
     class(weir_sparse_adam), intent(inout) :: to
     type(weir_sparse_adam), intent(in) :: from
 

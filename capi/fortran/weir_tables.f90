@@ -239,6 +239,8 @@ contains
     class(weir_embedding_table), intent(inout) :: self
 
     self%width = 0
+    if (allocated(self%lookup_refusal)) deallocate (self%lookup_refusal)
+    if (allocated(self%prefetch_refusal)) deallocate (self%prefetch_refusal)
   end subroutine
 
   !@ procedures of weir_embedding

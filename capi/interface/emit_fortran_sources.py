@@ -29,7 +29,10 @@ def unrolled(lines, interface):
             names = [name.strip() for name in loop[1].split(",")]
             body = unrolled(block(lines), interface)
             for values in loop[2].split("|"):
-                values = dict(zip(names, (value.strip() for value in values.split(";")), strict=True))
+                values = [value.strip() for value in values.split(";")]
+                if len(values) != len(names):
+                    raise SystemExit(f"capi/fortran: {len(names)} values are needed in '{line.strip()}'")
+                values = dict(zip(names, values))
                 out += [re.sub(r"@(\w+)@", lambda match: values.get(match[1], match[0]), inner) for inner in body]
         elif procedures:
             out += class_procedures(interface, procedures[1])
@@ -143,7 +146,7 @@ class Emitter:
         out += procedure("impure elemental subroutine", "finalise", ["self"],
                          [f"type({self.row.fortran}), intent(inout) :: self", "integer(c_int) :: status"],
                          [f"status = {self.call('destroy')}", "self%handle = c_null_ptr", "call end_user(self%owner, status)", *forget])
-        return out + procedure("subroutine", "refuse_copy", ["to", "from"],
+        return out + procedure("impure elemental subroutine", "refuse_copy", ["to", "from"],
                                [f"class({self.row.fortran}), intent(inout) :: to", f"type({self.row.fortran}), intent(in) :: from"],
                                ["if (associated(to%owner) .or. associated(from%owner)) &",
                                 f"  call stop_with('a {self.row.fortran} cannot be copied: pass it as an argument, or point to it')"])

@@ -1,7 +1,7 @@
 # Sets WEIR_GENERATED, the folder of the files that only compilers and Python read. generate.py makes them. Release archives have
 # them in `generated`.
 set(WEIR_GENERATED ${PROJECT_SOURCE_DIR}/generated)
-if(NOT EXISTS ${WEIR_GENERATED})
+if(NOT EXISTS "${WEIR_GENERATED}/of_release")
   set(WEIR_GENERATED ${PROJECT_BINARY_DIR}/generated)
   find_package(Python3 COMPONENTS Interpreter)
   if(NOT Python3_FOUND)
@@ -18,6 +18,7 @@ endif()
 # Assembles the Python package for tests: WEIR_PYTHON goes into PYTHONPATH.
 set(WEIR_PYTHON ${PROJECT_BINARY_DIR}/python)
 file(GLOB weir_python_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/capi/python/weir/*.py ${PROJECT_SOURCE_DIR}/capi/python/weir/py.typed)
+file(REMOVE_RECURSE ${WEIR_PYTHON}/weir) # modules may have gone
 file(MAKE_DIRECTORY ${WEIR_PYTHON}/weir)
 list(APPEND weir_python_files ${WEIR_GENERATED}/python/weir/_abi.py ${WEIR_GENERATED}/python/weir/_keywords.py)
 foreach(file ${weir_python_files})

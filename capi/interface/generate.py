@@ -9,6 +9,8 @@ Usage: generate.py               writes the files that users read, which are com
 import pathlib
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
+
 import emit_c
 import emit_fortran
 import emit_fortran_sources

@@ -98,8 +98,12 @@ class HelpFormatter final : public CLI::Formatter {
     if (option->get_expected_max() == CLI::detail::expected_max_vector_size) left += " ...";
     left.append(left.size() + 1 < help_column ? help_column - left.size() : 0, ' ');
     if (left.size() > help_column || left.back() != ' ') left += "\n" + std::string(help_column, ' ');
-    const std::string text =
-        option->get_description() + (remarks.empty() ? "" : fmt::format(" ({})", fmt::join(remarks, "; "))) + values;
+    std::string text = option->get_description();
+    if (takes == "NAME" && values.empty()) {  // named() has put them into the description
+      values = text.substr(text.rfind(": "));
+      text.resize(text.size() - values.size());
+    }
+    text += (remarks.empty() ? "" : fmt::format(" ({})", fmt::join(remarks, "; "))) + values;
     return left + wrapped(text, help_column) + "\n";
   }
   std::string make_subcommand(const CLI::App* command) const override {
