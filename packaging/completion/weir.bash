@@ -25,28 +25,28 @@ _weir() {
       "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | \
       "bench fusion --threshold-parameters" | "bench fusion --density" | "bench fusion --buffer-mib" | "bench fusion --rate" | \
       "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | "bench fusion --iterations" | \
-      "bench fusion --warmup" | "bench datacache --path" | "bench datacache --samples" | "bench datacache --sample-bytes" | \
-      "bench datacache --batch" | "bench datacache --pack" | "bench datacache --epochs" | "bench datacache --threads" | \
-      "bench datacache --in-flight" | "bench datacache --compute-ms" | "bench datacache --folder" | "bench checkpoint --size" | \
-      "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --iterations" | \
-      "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | \
-      "predict --density" | "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | \
-      "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
+      "bench fusion --warmup" | "bench datacache --samples" | "bench datacache --sample-bytes" | "bench datacache --batch" | \
+      "bench datacache --pack" | "bench datacache --epochs" | "bench datacache --threads" | "bench datacache --in-flight" | \
+      "bench datacache --compute-ms" | "bench datacache --folder" | "bench checkpoint --size" | "bench checkpoint --folder" | \
+      "bench checkpoint --compression" | "bench checkpoint --iterations" | "bench checkpoint --count" | \
+      "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
+      "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | "selftest --count" | \
+      "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
       "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
       "checkpoint reshard --ranks-per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to" | \
       "cache check --dataset" | "cache check --labels" | "cache check --threads")
       words= ;;
-    "info --values")
-      words="bfloat16 float16 native (the default) (with --plan)" ;;
+    "info --values" | "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
+      words="bfloat16 float16 native" ;;
     "bench select --threshold")
       words="all exact exact_cold reuse mstopk sampled gaussian sidco redsync" ;;
     "bench select --memory" | "bench allreduce --memory")
       words="cuda host" ;;
     "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
       "bench compress --input" | "bench compress --json" | "bench embedding --text" | "bench embedding --json" | \
-      "bench fusion --json" | "bench datacache --json" | "bench checkpoint --json" | "calibrate --output" | "predict --machine" | \
-      "predict --json" | "selftest --json" | "trace merge --output" | "trace summary --json" | "checkpoint ls --json" | \
-      "checkpoint show --json" | "cache ls --json")
+      "bench fusion --json" | "bench datacache --path" | "bench datacache --json" | "bench checkpoint --json" | \
+      "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | "trace merge --output" | \
+      "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json" | "cache ls --json")
       files=yes ;;
     "bench allreduce --algorithm")
       words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
@@ -55,8 +55,6 @@ _weir() {
       words="sparse in_place both" ;;
     "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
-    "bench allreduce --values" | "bench embedding --values" | "bench fusion --values" | "predict --values")
-      words="bfloat16 float16 native" ;;
     "bench compress --compressor")
       words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
         random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
@@ -108,7 +106,7 @@ _weir() {
         "cache ls") words="-h --help --json" folders=yes ;;
         "cache prune") words="-h --help --dataset --older-than --to" folders=yes ;;
         "cache verify") words="-h --help --remove" folders=yes ;;
-        "cache check") words="-h --help --dataset --labels --threads" ;;
+        "cache check") words="-h --help --dataset --labels --threads" folders=yes ;;
       esac ;;
   esac
   if [[ -n $files ]]; then
