@@ -86,7 +86,7 @@ void write_file(const std::string& folder, std::int64_t compression = 0) {
   });
 }
 
-/// Returns the text that all ranks throw in restoring, or "". Fails if ranks differ, or if a refused file changes an object.
+/// Restores and compares the errors of all ranks. Fails if ranks differ, or if a refused file changes an object.
 class Restoring {
  public:
   explicit Restoring(std::string folder) : folder_(std::move(folder)) {}

@@ -245,7 +245,7 @@ TEST_CASE("a checkpoint saves no optimizer that is gone", "[checkpoint][optim]")
 
 namespace {
 
-/// Returns an update in which entry i comes every i % 5 + 1 steps.
+/// Trains with updates in which entry i comes every i % 5 + 1 steps.
 void train(SparseAdam& adam, std::vector<float>& weights, int from, int to) {
   for (int t = from; t < to; ++t) {
     std::vector<std::uint32_t> indices;

@@ -86,7 +86,7 @@ struct Span {
 };
 Span span_of(const Json& event) { return {event["ts"].get<double>(), event["ts"].get<double>() + event["dur"].get<double>()}; }
 
-/// Returns the time rounded to nanoseconds.
+/// The tolerance: each time is rounded to nanoseconds.
 constexpr double rounding = 0.0021;
 
 /// Returns whether one interval lies in the other, or they do not overlap.

@@ -70,7 +70,7 @@ bool has_ended(const AllreducePlan& plan) {
   return plan.state()->run.finished;
 }
 
-/// Returns the text of the messages at level warn and above.
+/// Collects the messages at level warn and above.
 class LogOf {
  public:
   LogOf() {

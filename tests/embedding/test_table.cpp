@@ -27,7 +27,7 @@ struct Case {
   [[nodiscard]] std::string text() const { return text_of(config, ranks, prefetch, options.machine); }
 };
 
-/// Returns the batches of all steps, and one more: frequent low ids, lengths from 0 to the largest.
+/// The batches of all steps, and one more: frequent low ids, lengths from 0 to the largest.
 struct Batches {
   explicit Batches(const Case& c) {
     std::mt19937_64 random(static_cast<std::uint64_t>(c.ranks * 1000 + c.config.rows));

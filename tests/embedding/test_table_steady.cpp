@@ -71,7 +71,7 @@ void check_allocations(const Communicator& comm, const EmbeddingConfig& config, 
   check.at_most(allocations_of_this_thread() - before, std::int64_t{0}, "allocations");
 }
 
-/// Returns this rank's own ranges, of any length, some larger than a batch.
+/// Exports and imports this rank's own ranges, of any length, some larger than a batch.
 void check_range_allocations(const Communicator& comm, const EmbeddingConfig& config, RankCheck& check) {
   EmbeddingTable table(comm, config);
   std::vector<float> values(static_cast<std::size_t>(config.rows * config.width));
