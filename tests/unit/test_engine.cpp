@@ -1,4 +1,4 @@
-// The engine and the in-process transport: priorities, order of messages, deadlines, big messages' bookkeeping.
+// The engine and the in-process transport: priorities, order of messages, deadlines, bookkeeping of large messages.
 #include <thread>
 
 #include "async/channel.hpp"
@@ -22,7 +22,7 @@ struct Alone {
   Channel channel(Run& run) { return Channel(engine, topology, run, traffic); }
 };
 
-/// Throws what the run has ended with.
+/// Throws the run's error, if it has one.
 void hear(const Run& run) {
   if (run.error) std::rethrow_exception(run.error);
 }
