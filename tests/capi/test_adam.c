@@ -14,7 +14,7 @@ static weir_sparse_adam* make(int64_t count) {
   return adam;
 }
 
-/* Parts make one step; another optimizer goes on from a saved state. */
+/* Parts make one step; another optimizer continues from a saved state. */
 static void check_parts_and_states(void) {
   const uint32_t indices[4] = {0, 2, 5, 6};
   const float values[4] = {1.0f, -2.0f, 0.5f, 3.0f};

@@ -1,4 +1,4 @@
-/* An MPI program whose last rank hears late that the ranks have exchanged their addresses, as on a node that is busy. The others
+/* An MPI program whose last rank learns late that the ranks have exchanged their addresses, as on a busy node. The others
    must wait for it before they send: Open MPI 4 calls a null pointer at a message that comes before. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
