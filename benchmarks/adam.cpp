@@ -1,4 +1,4 @@
-// weir-benchmarks adam: steps of sparse Adam, one thread, against dense Adam over all weights.
+// weir-benchmarks adam: measures steps of sparse Adam in one thread against dense Adam over all weights.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Options {
   std::string json;
 };
 
-/// An update with every index as probable as any other.
+/// An update in which every index is equally probable.
 struct Update {
   Update(std::int64_t count, double density, unsigned seed) {
     std::mt19937_64 random(seed);
@@ -61,7 +61,7 @@ class Bench {
         weights_(static_cast<std::size_t>(options.count), 1) {}
 
   Row measure(double density) {
-    // Updates take turns, so that entries are in no cache because they have just been there.
+    // Updates take turns, so that no entry is still in a cache from its last use.
     std::vector<Update> updates;
     for (unsigned seed = 1; seed <= 4; ++seed) updates.emplace_back(options_.count, density, seed);
     std::vector<double> of_sparse, of_dense;
@@ -117,7 +117,7 @@ void run(const Options& options) {
   std::vector<Row> rows;
   for (const double density : options.densities) rows.push_back(bench.measure(density));
   print(rows);
-  fmt::print("step: of sparse Adam, median; dense: the same update in Adam over all {} weights; entries in random places.\n",
+  fmt::print("step: median of sparse Adam. dense: the same update by Adam over all {} weights. Entries are in random places.\n",
              options.count);
   if (!options.json.empty()) write_json(options, rows);
 }
@@ -126,9 +126,9 @@ void run(const Options& options) {
 
 void add_adam(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("adam", "Steps of sparse Adam, one thread, against dense Adam over all weights");
-  command.option("--count", options->count, "weights").between(std::int64_t{1}, (std::int64_t{1} << 32) - 1);
-  command.option("--density", options->densities, "shares of entries in updates, one or more").between(1e-9, 1.0);
+  Command command = benchmarks.add("adam", "Measure steps of sparse Adam on one thread, compared with dense Adam over all weights");
+  command.option("--count", options->count, "number of weights").between(std::int64_t{1}, (std::int64_t{1} << 32) - 1);
+  command.option("--density", options->densities, "share of the weights in an update, one or more values").between(1e-9, 1.0);
   command.option("--iterations", options->iterations, "measured steps").positive();
   command.option("--json", options->json, "also write the rows to this file");
   command.action([options] { run(*options); });

@@ -1,4 +1,4 @@
-// benchmarks.hpp: what `weir-benchmarks` can do. Each add_* registers one subcommand; run-time options live in the closures.
+// benchmarks.hpp: the subcommands of `weir-benchmarks`. Each add_* registers one. Its options live in closures.
 #pragma once
 
 #include "cli/command.hpp"

@@ -1,4 +1,4 @@
-// weir-benchmarks capi: what the C interface costs on top of the C++ one, per call, on one rank.
+// weir-benchmarks capi: measures the cost of the C interface on top of the C++ one, per call, on one rank.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -36,7 +36,7 @@ double microseconds(int calls, const std::function<void()>& call) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls;
 }
 
-/// The best of some rounds, in turns.
+/// Returns the best of several rounds, in turns.
 Row measure(const Options& options, const Pair& pair) {
   std::array<std::vector<double>, 2> times;
   for (int round = 0; round < options.rounds; ++round) {
@@ -101,10 +101,11 @@ void run(const Options& options) {
 
 void add_capi(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("capi", "What a call of the C interface costs over the C++ one; on one rank");
+  Command command =
+      benchmarks.add("capi", "Measure the cost of calls of the C interface, compared with the C++ interface, on one rank");
   command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--calls", options->calls, "calls of a round").positive();
-  command.option("--rounds", options->rounds, "rounds of each, in turns").positive();
+  command.option("--calls", options->calls, "calls in a round").positive();
+  command.option("--rounds", options->rounds, "rounds of each interface, in turns").positive();
   command.option("--json", options->json, "also write the rows to this file");
   command.action([options] { run(*options); });
 }

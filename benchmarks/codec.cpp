@@ -1,4 +1,5 @@
-// weir-benchmarks codec: encoding and decoding of float32 messages, one thread, against memcpy of the same entries as COO.
+// weir-benchmarks codec: measures encoding and decoding of float32 messages in one thread against memcpy of the same entries as
+// COO.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ struct Sparse {
   std::vector<float> values;
 };
 
-/// Every index with the same probability; values as heavy-tailed as gradients.
+/// Makes entries with equally probable indices, and values as heavy-tailed as gradients.
 Sparse make_sparse(std::int64_t count, double density) {
   std::mt19937_64 random(1);
   std::geometric_distribution<std::int64_t> gap(density);
@@ -51,7 +52,7 @@ Sparse make_sparse(std::int64_t count, double density) {
   return result;
 }
 
-/// GB/s of a body that handles `bytes`, called often enough for the clock.
+/// Returns the GB/s of a body that handles `bytes`. Calls it often enough for the clock's resolution.
 template <class Body>
 double rate(std::int64_t bytes, Body body) {
   constexpr std::int64_t enough = 1 << 20;
@@ -85,7 +86,7 @@ CodecRow measure(const Options& options, const Sparse& sparse, double density, W
     });
     const double memcpy_rate = rate(coo_bytes, [&] {
       std::memcpy(copy.data(), coo.data(), copy.size());
-      asm volatile("" ::"r"(copy.data()) : "memory");  // else copies after the first are removed
+      asm volatile("" ::"r"(copy.data()) : "memory");  // otherwise the compiler removes all but the first copy
     });
     if (t < warm) continue;
     encode_rates.push_back(encode_rate);
@@ -152,13 +153,13 @@ void run(const Options& options) {
 
 void add_codec(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "codec", "Encoding and decoding of messages, one thread; GB/s in bytes of 32-bit index and float32 value, against memcpy");
+  Command command = benchmarks.add("codec", "Measure encoding and decoding of messages on one thread, compared with memcpy");
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
-  command.option("--density", options->densities, "shares of entries, one or more").between(1e-9, 1.0);
+  command.option("--density", options->densities, "share of entries in a message, one or more values").between(1e-9, 1.0);
   command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--format", options->format, "compact or coo").one_of({"compact", "coo"});
+  command.option("--format", options->format, "format of indices in messages").one_of({"compact", "coo"});
   command.option("--json", options->json, "also write the rows to this file");
+  command.footer("GB/s count the bytes of 32-bit indices and float32 values, as memcpy copies them.");
   command.action([options] { run(*options); });
 }
 

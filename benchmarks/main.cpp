@@ -3,7 +3,7 @@
 #include "cli/mpi_start.hpp"
 
 int main(int argc, char** argv) {
-  weir::cli::CommandLine app("Weir's benchmarks that answer one question each, against a peer or a physical limit in the same run");
+  weir::cli::CommandLine app("Measure parts of Weir, compared with a reference or a physical limit in the same run");
   app.require_subcommand();
   weir::cli::add_capi(app);
   weir::cli::add_codec(app);

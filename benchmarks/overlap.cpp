@@ -1,4 +1,4 @@
-// weir-benchmarks overlap: how soon a small urgent allreduce finishes that starts behind a large one. Start it with mpirun.
+// weir-benchmarks overlap: measures how soon a small urgent allreduce finishes that starts after a large one. Start it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -13,7 +13,7 @@
 namespace weir::cli {
 namespace {
 
-// The most that the urgent plan's finish time with priority may be, as a share of that in order, at 1 Gbit/s behind 25 M floats.
+// Upper bound of the urgent plan's finish time with priority, relative to that in order, at 1 Gbit/s after 25 M floats.
 constexpr double bound = 0.35;
 
 struct Options {
@@ -23,7 +23,7 @@ struct Options {
   std::string algorithm = "dense_ring", urgent_algorithm = "dense_ring", json;
 };
 
-/// A plan and what it reduces: in place for dense algorithms; for sparse ones the gradient is only read.
+/// A plan and its gradient. Dense algorithms reduce it in place; sparse ones only read it.
 class Tensor {
  public:
   Tensor(const Communicator& comm, std::int64_t count, const std::string& algorithm, double density, int priority)
@@ -39,12 +39,12 @@ class Tensor {
   bool sparse_ = false;
 };
 
-/// Milliseconds from the common start until each was finished on the slowest rank.
+/// Milliseconds from the common start until each has finished on the slowest rank.
 struct Finish {
   double urgent = 0, large = 0;
 };
 
-/// `body` gets a function that tells the milliseconds since all ranks were here, and returns a Finish.
+/// Starts all ranks together. `body` gets a function that returns the milliseconds since then, and returns a Finish.
 template <class Body>
 Finish measure(Body body) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -94,7 +94,7 @@ struct Mode {
   }
 };
 
-/// Two rows a mode, the urgent plan's and the large one's, each against itself in order.
+/// Appends two rows for a mode, the urgent plan's and the large one's, each relative to its time in order.
 void append_rows(std::vector<Row>& rows, const Mode& mode, const Mode& baseline, const Options& options, int ranks) {
   const auto row = [&](const std::string& what, const std::string& algorithm, std::int64_t count, const std::vector<double>& times,
                        const std::vector<double>& baseline_times) {
@@ -121,7 +121,8 @@ void print(const std::vector<Mode>& modes, const Mode& baseline) {
     fmt::print("{:<12} {:>18.3f} {:>18.3f} {:>17.3f}\n", mode.name, median(mode.urgent), median(mode.large),
                median(mode.urgent) / median(baseline.urgent));
   }
-  fmt::print("bound, at 1 Gbit/s behind 25000000 floats: with priority at most {} of in_order\n", bound);
+  fmt::print("bound at 1 Gbit/s behind 25000000 floats: with priority, urgent finishes in at most {} of its time in_order\n",
+             bound);
 }
 
 void run(const Options& options) {
@@ -151,7 +152,7 @@ void run(const Options& options) {
 void add_overlap(Command& benchmarks) {
   auto options = std::make_shared<Options>();
   Command command = benchmarks.add(
-      "overlap", "Finish time of a small urgent allreduce started behind a large one, against first come, first served");
+      "overlap", "Measure when a small urgent allreduce behind a large one finishes, compared with first come, first served");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.host_memory) names.emplace_back(algorithm.name);
@@ -161,11 +162,11 @@ void add_overlap(Command& benchmarks) {
   };
   add_count("--count", options->count, "elements of the large gradient");
   add_count("--urgent-count", options->urgent_count, "elements of the urgent gradient");
-  command.option("--algorithm", options->algorithm, "of the large plan").one_of(names);
-  command.option("--urgent-algorithm", options->urgent_algorithm, "of the urgent plan").one_of(names);
-  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--algorithm", options->algorithm, "algorithm of the large plan").one_of(names);
+  command.option("--urgent-algorithm", options->urgent_algorithm, "algorithm of the urgent plan").one_of(names);
+  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.action([options] { run(*options); });
 }
 

@@ -1,5 +1,5 @@
-// weir-benchmarks plans: a plan for every tensor of a network, all in flight and one after another, against one plan of all. Start
-// it with mpirun.
+// weir-benchmarks plans: measures one plan for every tensor of a network, all in flight or one after another, against one plan for
+// all. Start it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -16,7 +16,7 @@
 namespace weir::cli {
 namespace {
 
-// The most that all in flight may take, in units of what one plan of as many elements takes: 161 tensors of ResNet-50, 4 ranks.
+// Upper bound with all in flight, relative to one plan of as many elements: 161 tensors of ResNet-50, 4 ranks.
 constexpr double bound = 1.5;
 
 struct Options {
@@ -25,7 +25,7 @@ struct Options {
   int iterations = 20, warmup = 3;
 };
 
-/// Plans for pieces of one gradient, which is only read.
+/// Plans for pieces of one gradient, which they only read.
 class Plans {
  public:
   Plans(const Communicator& comm, const Options& options, std::span<const float> gradient,
@@ -53,14 +53,14 @@ class Plans {
   std::vector<Operation> operations_;
 };
 
-/// `plans`: how many each way has.
+/// `plans`: the number of plans of each way.
 void print(const std::vector<Way>& ways, const std::vector<std::size_t>& plans, const Options& options) {
   fmt::print("{:<10} {:>6} {:>10} {:>10} {:>11} {:>7}\n", "mode", "plans", "median ms", "min ms", "to one plan", "allocs");
   for (std::size_t i = 0; i < ways.size(); ++i)
     fmt::print("{:<10} {:>6} {:>10.3f} {:>10.3f} {:>11.3f} {:>7.3g}\n", ways[i].name, plans[i], ways[i].milliseconds(),
                minimum(ways[i].times), ways[i].milliseconds() / ways[0].milliseconds(),
                static_cast<double>(ways[i].allocations) / options.iterations);
-  fmt::print("bound, with resnet50 on 4 ranks: in_flight at most {} of one\n", bound);
+  fmt::print("bound with resnet50 on 4 ranks: in_flight takes at most {} times as long as one\n", bound);
 }
 
 std::vector<Row> rows_of(const std::vector<Way>& ways, const Options& options, std::int64_t count, int ranks) {
@@ -87,7 +87,7 @@ void run(const Options& options) {
   const FusionModel model = load_model(options.model);
   std::vector<std::int64_t> counts;
   for (const FusionModel::Tensor& tensor : model.tensors) counts.push_back(tensor.count);
-  std::reverse(counts.begin(), counts.end());  // as the backward pass makes their gradients
+  std::reverse(counts.begin(), counts.end());  // the order in which the backward pass makes gradients
   start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.rank() == 0) require_writable(options.json);
@@ -108,18 +108,20 @@ void run(const Options& options) {
 void add_plans(Command& benchmarks) {
   auto options = std::make_shared<Options>();
   Command command = benchmarks.add(
-      "plans", "A plan for every tensor of a network, all in flight and one after another, against one plan; start with mpirun");
-  command.option("--model", options->model,
-                 "whose tensors: an installed table (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of one");
+      "plans",
+      "Measure a plan for every tensor of a network, in flight and one after another, compared with one plan; start with mpirun");
+  command.option(
+      "--model", options->model,
+      "network: an installed table of tensors (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of such a table");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.sparse && algorithm.host_memory) names.emplace_back(algorithm.name);
   }
-  command.option("--algorithm", options->algorithm, "of all plans").one_of(names);
-  command.option("--density", options->density, "share of entries that is delivered").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations, in each of which all take turns").positive();
-  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--algorithm", options->algorithm, "algorithm of all plans").one_of(names);
+  command.option("--density", options->density, "share of entries to deliver").between(1e-9, 1.0);
+  command.option("--iterations", options->iterations, "measured iterations, each of which runs every variant once").positive();
+  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.action([options] { run(*options); });
 }
 

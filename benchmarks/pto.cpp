@@ -1,5 +1,5 @@
-// weir-benchmarks pto: LARS and LAMB over the layers of well-known networks, work divided among ranks against work done by each.
-// Start it with mpirun.
+// weir-benchmarks pto: measures LARS and LAMB over the layers of well-known networks, with work divided among ranks, against every
+// rank doing all of it. Start it with mpirun.
 #include "benchmarks/pto.hpp"
 
 #include <weir/mpi.h>
@@ -32,7 +32,7 @@ void run(const PtoOptions& options) {
 void add_pto(Command& benchmarks) {
   auto options = std::make_shared<PtoOptions>();
   Command command = benchmarks.add(
-      "pto", "LARS and LAMB over the layers of well-known networks, divided among ranks and by each; start with mpirun");
+      "pto", "Measure LARS and LAMB over the layers of well-known networks, divided among ranks and not; start with mpirun");
   add_pto_options(command, *options);
   command.action([options] { run(*options); });
 }

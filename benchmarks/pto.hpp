@@ -1,4 +1,4 @@
-// pto.hpp: LARS and LAMB, divided among ranks and by each: what is asked for.
+// pto.hpp: options for measuring LARS and LAMB with divided and undivided work.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct PtoOptions {
 };
 void add_pto_options(Command& command, PtoOptions& options);
 
-/// How ranks come to a common start, and what weights and gradients are at first: filled tensor by tensor.
+/// How ranks start together, and how weights and gradients are filled at first, tensor by tensor.
 struct PtoHost {
   std::function<void()> start_together;
   std::function<void(std::span<float> values)> fill;
 };
 
-/// Collective. Measures each model by every division, one after another in every iteration. Rank 0 prints and writes what comes
-/// out, beside what the cost functions predict.
+/// Collective. Measures each model with every division; divisions take turns in every iteration. Rank 0 prints and writes the
+/// results, and what the cost functions predict.
 void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<const FusionModel> models, const PtoHost& host);
 
 }  // namespace weir::cli

@@ -1,4 +1,4 @@
-// What `weir-benchmarks pto` measures and prints, on MPI and on simulated machines.
+// Measures and prints for `weir-benchmarks pto`, on MPI and on simulated machines.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-/// Who shares norms, and who the update.
+/// How the norms and the update are divided.
 struct Division {
   OperatorDivision norms, update;
 };
@@ -39,7 +39,7 @@ std::vector<OptimizedLayer> layers_of(const FusionModel& model, std::int64_t sma
   return layers;
 }
 
-/// Arrays of all layers, next to each other.
+/// Arrays of all layers, contiguous.
 class Arrays {
  public:
   Arrays(const FusionModel& model, const PtoHost& host) : values_(model.elements()) {
@@ -65,7 +65,7 @@ struct Result {
   std::int64_t memory_bytes = 0;
 };
 
-/// One optimizer, from iteration to iteration.
+/// One optimizer and its samples.
 class Subject {
  public:
   Subject(const Communicator& comm, const OptimizerConfig& config, std::span<const OptimizedLayer> layers)
@@ -84,7 +84,7 @@ class Subject {
     parts_[1].push_back(s.seconds_update * 1e3);
     parts_[2].push_back(s.seconds_gather * 1e3);
   }
-  /// Collective: of the slowest rank.
+  /// Collective. Returns the slowest rank's result.
   [[nodiscard]] Result result() const {
     std::array<double, 3> parts{};
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = median(parts_[i]);
@@ -192,23 +192,23 @@ void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<co
   }
   if (comm.rank() != 0) return;
   fmt::print(
-      "step: of the slowest rank, median; norms, update: work on this rank's share; gather: agreeing and gathering, waiting "
-      "included;\n"
-      "in brackets: what the cost functions predict; MB: held by the optimizer of a rank; speedup: over every rank doing all.\n");
+      "step: median of the slowest rank. norms, update: work on a rank's share. gather: agreeing and gathering, with waiting.\n"
+      "In brackets: what the cost functions predict. MB: memory of a rank's optimizer. speedup: relative to replicated work.\n");
   if (options.json.empty()) return;
   write_json(rows, options.json);
 }
 
 void add_pto_options(Command& command, PtoOptions& options) {
   command
-      .option("--model", options.models,
-              "names of installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
+      .option(
+          "--model", options.models,
+          "networks to measure: installed tables (resnet50, resnet152, vgg19, bert_base, gpt2_large), files of such tables, or all")
       .delimiter(',');
-  command.option("--smallest", options.smallest, "layers of fewer elements are biases and norms, which are not scaled")
+  command.option("--smallest", options.smallest, "least elements of a layer that is scaled; smaller layers are biases and norms")
       .non_negative();
-  command.option("--iterations", options.iterations, "measured steps of each division, which take turns").positive();
-  command.option("--warmup", options.warmup, "steps of each before these").non_negative();
-  command.option("--json", options.json, "rank 0 also writes the rows to this file");
+  command.option("--iterations", options.iterations, "measured steps of each division, in turns").positive();
+  command.option("--warmup", options.warmup, "steps of each division before the measured ones").non_negative();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
 }
 
 }  // namespace weir::cli

@@ -1,5 +1,5 @@
-// weir-benchmarks rows: what an embedding table does with rows of float32, one thread: gathering those of a batch, and adding up
-// the gradients of equal ids; against memcpy of as many bytes.
+// weir-benchmarks rows: measures an embedding table's work on float32 rows in one thread: gathering a batch's rows, and adding up
+// the gradients of equal ids. Compares with memcpy of as many bytes.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace weir::cli {
 namespace {
 
-// The least shares of memcpy's speed.
+// Lower bounds, as shares of memcpy's speed.
 constexpr double gather_bound = 0.5, coalesce_bound = 0.25;
 
 struct Options {
@@ -42,7 +42,7 @@ struct RowsRow {
 
 struct Batch {
   std::vector<std::uint32_t> ids;           ///< of the tokens
-  std::vector<std::uint32_t> order, first;  ///< tokens by id, and where each id's tokens begin: as coalesce_rows takes them
+  std::vector<std::uint32_t> order, first;  ///< tokens by id, and where each id's tokens begin: arguments of coalesce_rows
 
   [[nodiscard]] std::int64_t distinct() const { return static_cast<std::int64_t>(first.size()) - 1; }
 };
@@ -69,7 +69,7 @@ Buffer<float> make_values(std::int64_t count) {
   return values;
 }
 
-/// A table, what is looked up in it, and the gradients of that.
+/// A table, the vectors looked up in it, and their gradients.
 class Tables {
  public:
   Tables(std::int64_t rows, std::int64_t width, std::int64_t tokens)
@@ -87,13 +87,13 @@ class Tables {
   void coalesce(const Batch& batch) {
     kernels::host::coalesce_rows(gradients_.data(), width_, batch.order.data(), batch.first.data(), batch.distinct(), sums_.data());
   }
-  /// The gradients stand for what somebody has just computed.
+  /// The gradients stand for ones that have just been computed.
   void copy(std::int64_t count) {
     std::memcpy(copy_.data(), gradients_.data(), static_cast<std::size_t>(count) * sizeof(float));
-    asm volatile("" ::"r"(copy_.data()) : "memory");  // else copies that nobody reads are removed
+    asm volatile("" ::"r"(copy_.data()) : "memory");  // otherwise the compiler removes copies that are not read
   }
 
-  /// Throws unless the last gather and coalesce were of this batch and left what they should.
+  /// Throws unless the last gather and coalesce were for this batch and have the right results.
   void check(const Batch& batch) {
     const auto tokens = static_cast<std::int64_t>(batch.ids.size());
     kernels::reference::gather_rows(table_.data(), width_, batch.ids.data(), tokens, width_, copy_.data(), width_);
@@ -126,7 +126,7 @@ RowsRow measure(const Options& options, std::int64_t width) {
   std::vector<double> distinct, gather, gather_memcpy, coalesce, coalesce_memcpy;
   const int warm = 2;
   for (int t = 0; t < options.iterations + warm; ++t) {
-    // Ids that were not the last ones: only the rows of frequent words are in the caches, as in training.
+    // New ids each time: only the rows of frequent words are in the caches, as in training.
     const Batch batch = make_batch(zipf, options.tokens);
     const double gather_ms = milliseconds([&] { tables.gather(batch); });
     const double gather_memcpy_ms = milliseconds([&] { tables.copy(options.tokens * width); });
@@ -195,14 +195,17 @@ void run(const Options& options) {
 
 void add_rows(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "rows", "Gathering and coalescing rows of an embedding table, one thread, float32, Zipf-distributed ids; against memcpy");
+  Command command =
+      benchmarks.add("rows", "Measure gathering and coalescing rows of an embedding table on one thread, compared with memcpy");
   command.footer(
-      "gather: the rows of a batch's tokens, against memcpy of tokens x width values; coalesce: adds up the gradients of equal\n"
-      "ids, against memcpy of (tokens + distinct) / 2 x width values. Each as many bytes as the kernel reads and writes.\n"
-      "Ratios are time of memcpy / time of the kernel. Every iteration takes other tokens.");
+      "gather copies the rows of a batch's tokens. It is compared with memcpy of tokens x width values. "
+      "coalesce adds up the gradients of equal ids. It is compared with memcpy of (tokens + distinct) / 2 x width values. "
+      "Each memcpy moves as many bytes as the kernel reads and writes. "
+      "Ratios are time of memcpy / time of the kernel. "
+      "Ids follow Zipf's law, and every iteration takes other tokens.");
   command.option("--rows", options->rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
-  command.option("--width", options->widths, "values of a row, one or more widths").between(std::int64_t{1}, std::int64_t{1} << 20);
+  command.option("--width", options->widths, "float32 values of a row, one or more widths")
+      .between(std::int64_t{1}, std::int64_t{1} << 20);
   command.option("--tokens", options->tokens, "ids of a batch").between(1, 0x7fffffff);
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--json", options->json, "also write the rows to this file");

@@ -1,5 +1,5 @@
-// weir-benchmarks schedules: oktopk by each of its schedules over sizes, against MPI_Allreduce of the dense array. Start it with
-// mpirun.
+// weir-benchmarks schedules: measures oktopk with each of its schedules over several sizes, against MPI_Allreduce of the dense
+// array. Start it with mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -24,9 +24,9 @@ struct Options {
   int radix = 0, iterations = 20, warmup = 3;
 };
 
-// Automatic choice, to the best schedule.
+// Upper bound of automatic choice relative to the best schedule.
 constexpr double choice_bound = 1.15;
-// Runs of small arrays are measured together: so many elements at least.
+// Several runs of small arrays are measured together: enough for this many elements.
 constexpr std::int64_t elements_at_once = 100000, most_at_once = 50;
 
 class Size {
@@ -83,13 +83,13 @@ class Size {
   [[nodiscard]] const std::vector<float>& gradient(int t) const {
     return gradients_[static_cast<std::size_t>(t) % gradients_.size()];
   }
-  /// Automatic choice, to the fastest schedule.
+  /// Returns the time of automatic choice relative to the fastest schedule.
   [[nodiscard]] double to_best() const {
     const auto best = std::min_element(ways_.begin() + 3, ways_.begin() + 6,
                                        [](const Way& a, const Way& b) { return a.milliseconds() < b.milliseconds(); });
     return ways_[2].milliseconds() / best->milliseconds();
   }
-  /// What automatic choice stands for, as the plan explains it.
+  /// Returns the schedule that automatic choice has taken, from the plan's explanation.
   [[nodiscard]] std::string chosen() const {
     constexpr std::string_view begin = "schedule: ";
     const std::string& text = plans_[0]->explanation();
@@ -128,9 +128,9 @@ void run(const Options& options) {
   }
   if (comm.rank() != 0) return;
   fmt::print(
-      "automatic to in place: times as long as MPI_Allreduce, with sparse results; in place: automatic, with the dense result\n"
-      "add: r[i] += g[i] by all ranks at once; to best: automatic to the fastest schedule (Weir's goal: at most {}); chosen: what\n"
-      "automatic stands for\n",
+      "automatic, direct, phased, one_round: time relative to MPI_Allreduce, with sparse results. in place: the same for\n"
+      "automatic with the dense result. add: r[i] += g[i] by all ranks at once. to best: automatic relative to the fastest\n"
+      "schedule (Weir's goal: at most {}). chosen: the schedule that automatic takes\n",
       choice_bound);
   if (!options.json.empty()) write_json(rows, options.json);
 }
@@ -139,17 +139,17 @@ void run(const Options& options) {
 
 void add_schedules(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command =
-      benchmarks.add("schedules", "oktopk by each of its schedules over sizes, against MPI_Allreduce; start with mpirun");
-  command.option("--count", options->counts, "elements of the gradient, one size or several with commas between them")
+  Command command = benchmarks.add(
+      "schedules", "Measure oktopk with each of its schedules over sizes, compared with MPI_Allreduce; start with mpirun");
+  command.option("--count", options->counts, "elements of the gradient, one or more sizes separated by commas")
       .between(1, 2147483647)
       .delimiter(',');
-  command.option("--density", options->density, "share of entries that is delivered").between(1e-9, 1.0);
-  command.option("--radix", options->radix, "of the phased schedule; 0: the cheapest by the cost functions")
+  command.option("--density", options->density, "share of entries to deliver").between(1e-9, 1.0);
+  command.option("--radix", options->radix, "radix of the phased schedule; 0: the cheapest by the cost functions")
       .one_of({0, 2, 4, 8, 16, 32, 64});
-  command.option("--iterations", options->iterations, "measured iterations, in each of which all take turns").positive();
-  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--iterations", options->iterations, "measured iterations, each of which runs every variant once").positive();
+  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.action([options] { run(*options); });
 }
 

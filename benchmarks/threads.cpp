@@ -1,5 +1,5 @@
-// weir-benchmarks threads: what plans and tables do in host memory, on one thread and on several, beside a plain pass over the same
-// arrays; and how long it takes to wake threads.
+// weir-benchmarks threads: measures the work of plans and tables in host memory on one thread and on several, against a plain pass
+// over the same arrays, and the time that it takes to wake threads.
 #include "base/threads.hpp"
 
 #include <fmt/core.h>
@@ -55,7 +55,7 @@ double milliseconds(Body body) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// A table of as many elements as a plan's gradient, and a batch of as many ids as it has rows, on so many threads.
+/// A table with as many elements as a plan's gradient, and a batch with as many ids as rows, on several threads.
 class Rows {
  public:
   Rows(std::int64_t count, const Threads& threads)
@@ -89,7 +89,7 @@ class Rows {
   embedding::RowGroups groups_;
 };
 
-/// What one rank of a plan has, on so many threads.
+/// The arrays of one rank of a plan, on several threads.
 class Rank {
  public:
   using Entries = HostArrays<float>::Entries;
@@ -111,7 +111,7 @@ class Rank {
     memory_.fill_zero(result_.data(), count);
   }
 
-  /// ms of each loop, by their numbers; `other` is another rank's selection.
+  /// Measures each loop in ms, by number. `other` is another rank's selection.
   void measure(const float* gradient, const float* unrelated, const Entries& other, std::int64_t other_count, double* ms) {
     const FramePool::Scope scope(frames_);
     ms[select] = milliseconds([&] { static_cast<void>(run_here(selector_.select(gradient, residual_.data(), k_, true))); });
@@ -150,7 +150,7 @@ class Rank {
   Rows rows_;
 };
 
-/// Parked workers share an empty loop: microseconds.
+/// Returns the microseconds in which parked workers share an empty loop.
 double waking(const Threads& threads) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return 1000 * milliseconds([&] { threads.run(threads.count(), [](int) {}); });
@@ -221,14 +221,17 @@ void run(Options options) {
 
 void add_threads(Command& benchmarks) {
   auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("threads",
-                                   "Selection, settling, the dense result, merging, messages and rows of tables, on one "
-                                   "thread and on several, beside one r[i] += g[i] pass; and how long threads take to wake");
+  Command command = benchmarks.add(
+      "threads", "Measure the loops of plans and tables on one thread and on several, and how long threads take to wake");
   command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--density", options->density, "share of entries selected and merged").between(1e-9, 1.0);
-  command.option("--threads", options->threads, "how many; 0: the cores that the command may use").between(0, 1024);
+  command.option("--density", options->density, "share of entries to select and merge").between(1e-9, 1.0);
+  command.option("--threads", options->threads, "threads of the loops; 0: one for each core that the command may use")
+      .between(0, 1024);
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--json", options->json, "also write the rows to this file");
+  command.footer(
+      "The loops are selection, settling, the dense result, merging, encoding and decoding of messages, and gathering and summing "
+      "of rows. The reference is one pass r[i] += g[i].");
   command.action([options] { run(*options); });
 }
 

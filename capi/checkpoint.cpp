@@ -15,7 +15,7 @@ using namespace weir::capi;
 
 struct weir_checkpoint {
   weir_comm* comm;
-  std::deque<weir::StepSchedule> schedules;  ///< of the blocks of those that were added, which may be destroyed before
+  std::deque<weir::StepSchedule> schedules;  ///< with the blocks of those added, which may be destroyed earlier
   weir::Checkpoint checkpoint;
   std::optional<weir::Operation> operation{};  ///< the last save
 };
@@ -30,7 +30,7 @@ weir_status guard_name(const weir_checkpoint* checkpoint, const char* name, Body
   });
 }
 
-/// Throws unless `handle` is alive and of the checkpoint's communicator.
+/// Throws unless `handle` is alive and has the checkpoint's communicator.
 template <class Handle>
 void need_one_of(const weir_checkpoint* checkpoint, const Handle* handle) {
   need_alive(handle);
@@ -203,7 +203,7 @@ weir_status weir_checkpoint_catch_signal(int signal) {
 
 weir_status weir_checkpoint_stop_requested(weir_checkpoint* checkpoint, int* stop) {
   return guard_handle(checkpoint, [&] {
-    const bool requested = checkpoint->checkpoint.stop_requested();  // first: the other ranks are in this call
+    const bool requested = checkpoint->checkpoint.stop_requested();  // first: collective
     need(stop != nullptr, "the address for stop is NULL");
     *stop = requested ? 1 : 0;
   });

@@ -46,7 +46,7 @@ weir_status weir_comm_group(const weir_comm* comm, std::int32_t level, int* rank
 
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu) {
   return guard_handle(comm, [&] {
-    const int nearest = comm->communicator.nearest_gpu();  // collective: also where the address is wrong
+    const int nearest = comm->communicator.nearest_gpu();  // collective: call it even if the address is NULL
     need(gpu != nullptr, "the address for the GPU is NULL");
     *gpu = nearest;
   });
@@ -54,7 +54,7 @@ weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu) {
 
 weir_status weir_comm_stragglers(weir_comm* comm, int runs, double* shares, int size) {
   return guard_handle(comm, [&] {
-    const std::vector<double> all = comm->communicator.stragglers(runs);  // collective: also where the address is wrong
+    const std::vector<double> all = comm->communicator.stragglers(runs);  // collective: call it even if the address is NULL
     need(shares != nullptr, "the address for the shares is NULL");
     if (size < static_cast<int>(all.size()))
       throw weir::Error(WEIR_ERR_ARGUMENT, "there is room for " + std::to_string(size) + " shares: the communicator has " +

@@ -14,21 +14,21 @@ struct weir_cache {
 
   weir_comm* comm;
   weir::SampleCache cache;
-  std::vector<Batch> batches{};  ///< that were started and not waited for
+  std::vector<Batch> batches{};  ///< started and not waited for
   std::int64_t started = 0;
-  mutable std::string explanation{};  ///< that was asked for last
+  mutable std::string explanation{};  ///< the text returned last
 };
 
 struct weir_loader {
   weir_comm* comm;
   weir::SampleLoader loader;
-  mutable std::string position{};  ///< that was asked for last
+  mutable std::string position{};  ///< the text returned last
 };
 
 namespace {
 
-/// What a rank asks for, as C++ has it. The other ranks are in the call by now: what makes no sense becomes something that all
-/// refuse.
+/// The arguments of a request, converted to C++. The other ranks are already in the call, so invalid arguments become values that
+/// the C++ call refuses on all ranks.
 struct Question {
   Question(const weir_cache* cache, const std::int64_t* numbers, std::int64_t count, void* memory, std::int64_t* bytes) {
     constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
@@ -43,7 +43,7 @@ struct Question {
   std::span<std::int64_t> sizes;
 };
 
-/// Whether a batch has ended, as `ends` says, which may throw what it has ended with. Then it is forgotten.
+/// Returns whether a batch has ended, by calling `ends`, which may throw the batch's error. Forgets a batch that has ended.
 template <class Ends>
 bool has_ended(weir_cache* cache, std::int64_t number, const Ends& ends) {
   if (number < 0 || number >= cache->started)
@@ -62,14 +62,14 @@ bool has_ended(weir_cache* cache, std::int64_t number, const Ends& ends) {
   return true;
 }
 
-/// *batch becomes the number of the one that begin() gives.
+/// Starts a batch with begin(), and sets *batch to its number.
 template <class Begin>
 weir_status begin_batch(weir_cache* cache, std::int64_t* batch, const Begin& begin) noexcept {
   return guard_handle(cache, [&] {
-    cache->batches.reserve(cache->batches.size() + 1);  // nothing can be lost once it has started
+    cache->batches.reserve(cache->batches.size() + 1);  // before the start: nothing may fail after it
     cache->batches.push_back({cache->started, begin()});
     const std::int64_t number = cache->started++;
-    // What was so long ago has been waited for by now; its operation is this one's.
+    // Batches from so long ago have ended. Their calls now carry newer batches.
     std::erase_if(cache->batches,
                   [&](const weir_cache::Batch& old) { return number - old.number >= cache->cache.config().in_flight; });
     need(batch != nullptr, "the address for the number of the batch is NULL");

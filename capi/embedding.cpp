@@ -9,8 +9,8 @@ using namespace weir::capi;
 
 namespace {
 
-/// A count that makes no sense becomes a huge size: the call refuses it on all ranks, which are in it by now. So does one whose
-/// elements 64 bits cannot count: modulo 2^64 they might be just as many as expected.
+/// Converts ids to a span. A negative count becomes a huge size, which the call refuses on all ranks: they are already in it. So
+/// does a count whose elements 64 bits cannot count, which modulo 2^64 could match the expected size.
 template <class Id>
 std::span<const Id> ids_of(const Id* ids, std::int64_t count) {
   return {ids, static_cast<std::size_t>(count)};

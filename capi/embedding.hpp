@@ -1,4 +1,4 @@
-// embedding.hpp: what a weir_embedding is.
+// embedding.hpp: the struct behind a weir_embedding.
 #pragma once
 
 #include <optional>
@@ -9,5 +9,5 @@
 struct weir_embedding {
   weir_comm* comm;
   weir::EmbeddingTable table;
-  std::optional<weir::Operation> prefetch{}, lookup{}, update{};  ///< the last ones started
+  std::optional<weir::Operation> prefetch{}, lookup{}, update{};  ///< the calls started last
 };

@@ -1,4 +1,4 @@
-// fusion.hpp: what a weir_fused is.
+// fusion.hpp: the struct behind a weir_fused.
 #pragma once
 
 #include <weir/fusion.hpp>
@@ -8,5 +8,5 @@
 struct weir_fused {
   weir_comm* comm;
   weir::FusedAllreduce fused;
-  mutable std::string explanation{};  ///< that was asked for last
+  mutable std::string explanation{};  ///< the text returned last
 };

@@ -10,7 +10,7 @@ struct Handles {
   std::mutex mutex;
   std::unordered_map<const void*, HandleKind> alive;
 };
-// Never destroyed: destructors that run after main may still destroy handles.
+// Never destroyed, because destructors that run after main may still destroy handles.
 Handles& handles() {
   static Handles& only = *new Handles;
   return only;

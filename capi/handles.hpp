@@ -1,4 +1,4 @@
-// handles.hpp: which handles are alive, so that one that was destroyed is an error and not a crash.
+// handles.hpp: keeps track of live handles, so that using a destroyed one is an error and not a crash.
 #pragma once
 
 #include <weir/checkpoint.h>
@@ -54,7 +54,7 @@ inline constexpr HandleKind handle_kind<weir_loader> = HandleKind::loader;
 template <>
 inline constexpr HandleKind handle_kind<weir_sparse_adam> = HandleKind::sparse_adam;
 
-/* By any thread at any time. */
+/* Thread-safe. */
 void add_handle(const void* handle, HandleKind kind);
 void remove_handle(const void* handle) noexcept;
 [[nodiscard]] bool is_alive(const void* handle, HandleKind kind) noexcept;

@@ -1,4 +1,4 @@
-// The C ABI of the library itself: versions, errors, what there is to choose from, settings, messages; encoded gradients.
+// The C ABI of the library itself: versions, errors, lists, settings, log messages, and encoded gradients.
 #include "convert.hpp"
 #include "shim.hpp"
 

@@ -1,4 +1,4 @@
-// The C ABI of what touches MPI itself: initialising it, and communicators from its own.
+// The C ABI of everything that touches MPI directly: its initialisation, and communicators made from MPI's.
 #include "shim.hpp"
 
 using namespace weir::capi;
@@ -23,9 +23,9 @@ bool is_finalised() {
   return finalised != 0;
 }
 
-/// Whether MPI knows the handle, where it can say so: MPI aborts the program over one that it does not know.
+/// Returns whether MPI knows the handle, if it can be asked. MPI aborts the program on an unknown handle.
 bool is_communicator(MPI_Comm comm) {
-  if (comm == MPI_COMM_NULL || !is_initialised() || is_finalised()) return true;  // the making says what is wrong
+  if (comm == MPI_COMM_NULL || !is_initialised() || is_finalised()) return true;  // making the communicator reports what is wrong
   MPI_Errhandler before = MPI_ERRHANDLER_NULL;
   check_mpi(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before), "MPI_Comm_get_errhandler");
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -39,7 +39,7 @@ bool is_communicator(MPI_Comm comm) {
 weir_status create(MPI_Comm mpi_comm, weir_comm** comm) {
   if (comm != nullptr) *comm = nullptr;
   return guard(nullptr, [&] {
-    // Collective: the other ranks must hear of what is wrong here.
+    // Collective: pass on an error here, so that all ranks report it.
     const char* const refusal = comm == nullptr ? "the address for the communicator is NULL" : nullptr;
     auto made =
         std::unique_ptr<weir_comm>(new weir_comm{weir::Communicator(weir::detail::communicator_from_mpi(mpi_comm, refusal))});

@@ -7,14 +7,14 @@ using namespace weir::capi;
 
 namespace {
 
-/// One call, and what it is given.
+/// The arguments of one call.
 struct Call {
   const weir_operator& work;
   weir_operator_body body;
   void* context;
 };
 
-/// Throws what the body says it has failed with.
+/// Throws the error that the body has returned.
 [[noreturn]] void fail(const Call& call, int part, std::int64_t returned, const char* error) {
   const weir_status status = returned >= -WEIR_ERR_FILE ? static_cast<weir_status>(-returned) : WEIR_ERR_INTERNAL;
   const std::string where =
@@ -23,8 +23,8 @@ struct Call {
   throw weir::Error(status, where + ", part " + std::to_string(part) + ": its body returned " + std::to_string(returned));
 }
 
-/// Returns a body that calls the caller's, and fits into a std::function without memory of its own. It is empty where the caller
-/// gives no body: all ranks then refuse it.
+/// Returns a body that calls the caller's, and fits into a std::function without allocation. Returns an empty one if the caller's
+/// is null: all ranks then refuse it.
 weir::OperatorBody body_of(const Call& call) {
   if (call.body == nullptr) return {};
   return [&call](int part, std::span<std::byte> result) {
@@ -68,7 +68,7 @@ weir_status weir_operator_run(weir_operator* work, weir_operator_body body, void
 weir_status weir_operator_start(weir_operator* work, weir_operator_body body, void* context, void* results, std::int64_t bytes) {
   return guard_handle(work, [&] {
     const Call call{*work, body, context};
-    // One that is refused leaves the one in flight to be waited for.
+    // If this start is refused, the run in flight can still be waited for.
     work->operation = work->work.start(body_of(call), bytes_at(results, bytes));
   });
 }

@@ -1,4 +1,4 @@
-// optim.hpp: what a weir_operator and a weir_layer_optimizer are.
+// optim.hpp: the structs behind a weir_operator and a weir_layer_optimizer.
 #pragma once
 
 #include <weir/optim.h>
@@ -11,12 +11,12 @@
 struct weir_operator {
   weir_comm* comm;
   weir::ParallelOperator work;
-  std::optional<weir::Operation> operation{};  ///< the last one started
-  mutable std::string explanation{};           ///< that was asked for last
+  std::optional<weir::Operation> operation{};  ///< the run started last
+  mutable std::string explanation{};           ///< the text returned last
 };
 
 struct weir_layer_optimizer {
   weir_comm* comm;
   weir::LayerOptimizer optimizer;
-  mutable std::string explanation{};  ///< that was asked for last
+  mutable std::string explanation{};  ///< the text returned last
 };

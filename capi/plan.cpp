@@ -35,7 +35,7 @@ weir_residual residual_of(const weir_plan& plan) {
   return result;
 }
 
-/// A start that is refused leaves the one in flight to be waited for.
+/// Starts a run. If the start is refused, the run in flight can still be waited for.
 void start(weir_plan& plan, void* dense, const void* sparse_only, void* stream) {
   plan.operation = plan.plan.start_raw(dense, sparse_only, plan.plan.config().count, stream);
 }

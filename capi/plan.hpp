@@ -1,4 +1,4 @@
-// plan.hpp: what a weir_plan is.
+// plan.hpp: the struct behind a weir_plan.
 #pragma once
 
 #include <optional>
@@ -8,5 +8,5 @@
 struct weir_plan {
   weir_comm* comm;
   weir::AllreducePlan plan;
-  std::optional<weir::Operation> operation{};  ///< the last one started
+  std::optional<weir::Operation> operation{};  ///< the run started last
 };

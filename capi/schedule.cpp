@@ -69,7 +69,7 @@ weir_status weir_schedule_wait_all(weir_schedule* schedule) {
 weir_status weir_schedule_pending(const weir_schedule* schedule, const char* block, int* operations) {
   return guard_block(schedule, block, [&] {
     need(operations != nullptr, "the address for the number of operations is NULL");
-    static_cast<void>(schedule->schedule.priority(block));  // throws where there is no such block
+    static_cast<void>(schedule->schedule.priority(block));  // throws if there is no such block
     *operations = 0;
     for (const weir::StepSchedule::Pending& pending : schedule->schedule.pending()) {
       if (pending.block == block) *operations = pending.operations;

@@ -1,4 +1,4 @@
-// schedule.hpp: what a weir_schedule is.
+// schedule.hpp: the struct behind a weir_schedule.
 #pragma once
 
 #include <weir/schedule.hpp>

@@ -1,5 +1,5 @@
-// shim.hpp: what the shims of the C ABI share: no exception crosses, handles are checked, and structs may be those of another
-// header.
+// shim.hpp: shared by the shims of the C ABI. Exceptions do not cross the ABI, handles are checked, and structs may come from
+// another version of the header.
 #pragma once
 
 #include <weir/mpi.h>
@@ -21,15 +21,15 @@ struct weir_comm {
   weir::Communicator communicator;
   std::string topology{};
   std::string error{};
-  int users = 0;                               ///< handles that were made from it and not destroyed
-  std::atomic_flag in_use = ATOMIC_FLAG_INIT;  ///< by a call under way
+  int users = 0;                               ///< handles made from it and not yet destroyed
+  std::atomic_flag in_use = ATOMIC_FLAG_INIT;  ///< set during a call
 };
 
 namespace weir::capi {
 
 inline thread_local std::string thread_error;
 
-/// Runs `body`; what it throws becomes a status, its text the last error of this thread and, unless that is nullptr, `error`.
+/// Runs `body`. An exception becomes a status. Its text becomes this thread's last error and, unless that is nullptr, `error`.
 template <class Body>
 weir_status guard(std::string* error, Body&& body) noexcept {
   weir_status status = WEIR_ERR_INTERNAL;
@@ -47,7 +47,7 @@ weir_status guard(std::string* error, Body&& body) noexcept {
       thread_error = caught.what();
     }
     if (error != nullptr) *error = thread_error;
-  } catch (...) {  // no memory for the text
+  } catch (...) {  // there is no memory for the text
   }
   return status;
 }
@@ -56,10 +56,10 @@ inline void need(bool condition, const char* text) {
   if (!condition) throw Error(WEIR_ERR_ARGUMENT, text);
 }
 
-/// Why a call is refused.
+/// Returns the text of a refusal.
 inline std::string_view reason(const char* why) { return why != nullptr ? why : "no reason is given"; }
 
-/// Throws unless `handle` is one that was made and not destroyed.
+/// Throws unless `handle` has been made and not destroyed.
 template <class Handle>
 void need_alive(const Handle* handle) {
   constexpr HandleKind kind = handle_kind<Handle>;
@@ -70,7 +70,7 @@ void need_alive(const Handle* handle) {
                     " is none: it was destroyed before, or never made; give a handle that a create call has returned");
 }
 
-/// The communicator, for one call of one thread.
+/// Reserves the communicator for one call of one thread.
 class Use {
  public:
   explicit Use(weir_comm* comm) : comm_(comm) {
@@ -87,7 +87,7 @@ class Use {
   ~Use() {
     if (comm_ != nullptr) comm_->in_use.clear(std::memory_order_release);
   }
-  /// The communicator is gone.
+  /// Forgets the communicator, which no longer exists.
   void forget() { comm_ = nullptr; }
 
  private:
@@ -101,7 +101,7 @@ weir_comm* comm_of(Handle* handle) {
   return handle->comm;
 }
 
-/// Runs `body` on a handle that is alive, of a communicator that no other call is using.
+/// Runs `body` if the handle is alive and no other call uses its communicator.
 template <class Handle, class Body>
 weir_status guard_handle(const Handle* handle, Body&& body) noexcept {
   return guard(nullptr, [&] {
@@ -117,8 +117,7 @@ weir_status guard_handle(const Handle* handle, Body&& body) noexcept {
   });
 }
 
-/// Makes what `make` returns, a unique_ptr, part of `comm`, and gives it to the caller. `refuse` is called with what was thrown
-/// before the other ranks have heard of it.
+/// Makes a handle from `comm` and gives it to the caller. `make` returns a unique_ptr.
 template <class Handle, class Make>
 weir_status make_handle(weir_comm* comm, Handle** handle, Make&& make) noexcept {
   if (handle != nullptr) *handle = nullptr;
@@ -141,14 +140,14 @@ weir_status destroy_handle(Handle* handle) noexcept {
   });
 }
 
-/// `count` bytes; none where the number makes no sense.
+/// Returns `count` bytes, or an empty span if the number is negative.
 template <class Void>
 auto bytes_at(Void* data, std::int64_t count) {
   using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
   return std::span<Byte>(static_cast<Byte*>(data), static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
 }
 
-/// Element `index` of `list`, which callers count through.
+/// Returns element `index` of `list`. Throws if there is no such element.
 template <class Info>
 const Info& element(const std::vector<Info>& list, int index, const char* what) {
   if (index < 0 || index >= static_cast<int>(list.size()))
@@ -159,7 +158,7 @@ const Info& element(const std::vector<Info>& list, int index, const char* what) 
 
 inline constexpr std::size_t largest_struct = 4096;
 
-/// Copies as much of `full` as the caller's struct has room for; fields that this library does not know become zero.
+/// Copies as much of `full` as the caller's struct has room for. Sets fields that this library does not know to zero.
 template <class Struct>
 void fill_struct(Struct* out, Struct full) {
   need(out != nullptr, "the struct to fill is NULL");
@@ -170,12 +169,12 @@ void fill_struct(Struct* out, Struct full) {
   if (size > sizeof full) std::memset(reinterpret_cast<char*>(out) + sizeof full, 0, size - sizeof full);
 }
 
-/// The caller's config, or whatever `what` says it is; `initial` in the fields that it does not have.
+/// Reads the caller's struct; `what` names it in errors. Fields that it lacks keep their values from `initial`.
 template <class Struct>
 Struct read_struct(const Struct* given, Struct initial, const char* initializer, const std::string& what = "the config") {
   if (given == nullptr) throw Error(WEIR_ERR_ARGUMENT, what + " is NULL");
   const std::size_t size = given->struct_size;
-  // Structs of all versions end at a multiple: another size would cut a field.
+  // The size of every version is a multiple of the alignment. Any other size would cut a field.
   if (size < sizeof(std::size_t) || size > largest_struct || size % alignof(Struct) != 0)
     throw Error(WEIR_ERR_ARGUMENT, "struct_size of " + what + " is " + std::to_string(size) + ": start from " + initializer);
   const char* const bytes = reinterpret_cast<const char*>(given);
@@ -188,8 +187,8 @@ Struct read_struct(const Struct* given, Struct initial, const char* initializer,
   return initial;
 }
 
-/// Calls take(struct) for `count` structs of the caller, which follow each other as far apart as the header says that the first is
-/// of. `what`: "tensor", which `initializer` starts.
+/// Calls take(struct) for `count` structs of the caller. Their distance is the struct_size of the first one. `what` names one in
+/// errors ("tensor"), and `initializer` is the macro that starts one.
 template <class Struct, class Take>
 void read_structs(const Struct* given, int count, const Struct& initial, const char* initializer, const std::string& what,
                   Take&& take) {

@@ -7,7 +7,7 @@
 
 namespace weir::capi {
 
-/// A data set that functions of C know how to read.
+/// A data set that C functions read.
 class SourceOfFunctions final : public weir::SampleSource {
  public:
   SourceOfFunctions(const weir_source_functions& functions, void* user)
@@ -15,7 +15,7 @@ class SourceOfFunctions final : public weir::SampleSource {
   SourceOfFunctions(const SourceOfFunctions&) = delete;
   SourceOfFunctions& operator=(const SourceOfFunctions&) = delete;
   ~SourceOfFunctions() override { close(); }
-  /// After this, none of the functions is called any more, nor under way.
+  /// Returns once no function is running. From then on, none is called.
   void close() {
     std::unique_lock lock(mutex_);
     closed_ = true;
@@ -56,7 +56,7 @@ class SourceOfFunctions final : public weir::SampleSource {
   }
 
  private:
-  /// A call of a function.
+  /// Counts one call of a function.
   class Visit {
    public:
     explicit Visit(SourceOfFunctions& source) : source_(source) {

@@ -1,4 +1,4 @@
-// source.hpp: what a weir_source is, and sources whose samples functions of C read and decode.
+// source.hpp: the struct behind a weir_source, and sources whose samples are read and decoded by C functions.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@ class SourceOfFunctions;
 
 struct weir_source {
   std::shared_ptr<weir::SampleSource> source;
-  weir::capi::SourceOfFunctions* functions = nullptr;  ///< the same, where it is one
+  weir::capi::SourceOfFunctions* functions = nullptr;  ///< the same source, if it has C functions
 };
 
 struct weir_source_call {
-  std::vector<std::byte>* encoded;  ///< nullptr: this call may append nothing
+  std::vector<std::byte>* encoded;  ///< nullptr: the call may not append
   std::string error{};
 };

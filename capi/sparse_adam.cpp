@@ -15,7 +15,7 @@ weir_status guard_adam(const weir_sparse_adam* adam, Body&& body) noexcept {
   });
 }
 
-/// `count` elements of the caller's.
+/// Returns the caller's `count` elements.
 template <class T>
 std::span<T> elements_at(T* data, std::int64_t count, const char* what) {
   if (count < 0) throw weir::Error(WEIR_ERR_ARGUMENT, "the number of " + std::string(what) + " is negative");

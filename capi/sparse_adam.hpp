@@ -1,4 +1,4 @@
-// sparse_adam.hpp: what a weir_sparse_adam is.
+// sparse_adam.hpp: the struct behind a weir_sparse_adam.
 #pragma once
 
 #include <weir/sparse_adam.h>

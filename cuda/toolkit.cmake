@@ -1,4 +1,4 @@
-# Finds the CUDA toolkit and the headers of NCCL. Sets WEIR_CUDA, WEIR_NCCL, and WEIR_CUDA_ARCHITECTURES unless the user did.
+# Finds the CUDA toolkit and the headers of NCCL. Sets WEIR_CUDA, WEIR_NCCL, and, unless the user has, WEIR_CUDA_ARCHITECTURES.
 set(WEIR_WITH_CUDA AUTO CACHE STRING "CUDA memory and GPUs: ON, OFF, or AUTO, where a CUDA toolkit from 12 on is found")
 set_property(CACHE WEIR_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(WEIR_WITH_NCCL AUTO CACHE STRING "Dense steps between GPUs by NCCL: ON, OFF, or AUTO, where CUDA and nccl.h of NCCL 2.18 or later are found")
@@ -21,7 +21,7 @@ if(CMAKE_CUDA_COMPILER)
   find_package(CUDAToolkit REQUIRED)
   if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12) # C++20
     set(WEIR_CUDA ON)
-    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake before 3.26 does not know of it
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION) # CMake before 3.26 does not know it
       set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     endif()
@@ -37,7 +37,7 @@ if(NOT WEIR_CUDA)
   message(STATUS "Weir: no CUDA toolkit from 12 on found; plans for CUDA memory will refuse")
   return()
 endif()
-# Volta, Ampere, Hopper, and PTX for what comes later. CUDA 13 starts at Turing.
+# Volta, Ampere, Hopper, and PTX for later ones. CUDA 13 starts at Turing.
 if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 13)
   set(default_architectures "75-real;80-real;90")
 else()
@@ -53,7 +53,7 @@ if(WEIR_WITH_NCCL)
     string(REPLACE ";" "." nccl_version "${nccl_version}")
     if(nccl_version VERSION_GREATER_EQUAL 2.18)
       set(WEIR_NCCL ON)
-    else() # what comes next may look elsewhere
+    else() # the next configuration searches again
       unset(WEIR_NCCL_INCLUDE_DIR CACHE)
     endif()
   endif()

@@ -1,5 +1,5 @@
-# cpack -G DEB: weir-openmpi or weir-mpich, and weir-common with what does not depend on the MPI. cpack -G TGZ: everything, with the
-# libraries that are not on every machine. See README.md.
+# cpack -G DEB makes weir-openmpi or weir-mpich, and weir-common with the files that do not depend on the MPI. cpack -G TGZ makes an
+# archive of everything, with libraries that some machines lack. See README.md.
 set(CPACK_PACKAGE_NAME weir-${WEIR_MPI})
 set(CPACK_PACKAGE_VENDOR "The Weir developers")
 set(CPACK_PACKAGE_CONTACT "The Weir developers <weir@example.org>" CACHE STRING "Who answers for the packages, with an address of electronic mail")
@@ -11,7 +11,7 @@ set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_SOURCE_DIR}/cpack_generators.cmake)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT common)
 
-# The libraries that archives and wheels carry, with their copyright texts; what is installed beside them then needs these.
+# The libraries in archives and wheels, with their copyright texts. The installed programs and libraries must find them there.
 if(WEIR_HDF5)
   pkg_get_variable(weir_hdf5_copyright hdf5-serial copyright) # of packaging/hdf5.sh
 endif()
@@ -48,7 +48,7 @@ set(CPACK_DEBIAN_COMMON_DESCRIPTION "${PROJECT_DESCRIPTION}, common files\nHeade
 set(CPACK_DEBIAN_COMMON_PACKAGE_DEPENDS "python3:any")
 set(CPACK_DEBIAN_COMMON_PACKAGE_RECOMMENDS "python3-numpy")
 
-# What Debian asks of a package besides. A component is installed after those of its group that stand before it in CPACK_COMPONENTS_ALL.
+# More that Debian requires of a package. A component is installed after those of its group that precede it in CPACK_COMPONENTS_ALL.
 foreach(group mpi common)
   set(package ${CPACK_DEBIAN_COMMON_PACKAGE_NAME})
   if(group STREQUAL "mpi")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds HDF5 for archives and wheels: the C library alone, static, without what needs curl or OpenSSL.
+# Builds HDF5 for archives and wheels: only the C library, static, without the parts that need curl or OpenSSL.
 set -euo pipefail
 source=''
 
@@ -38,7 +38,7 @@ fi
 tar xf "$source" -C "$work/source" --strip-components=1
 cd "$work/build"
 step() { "$@" >>"$work/log" 2>&1 || { tail -20 "$work/log" >&2; echo "hdf5.sh: '$*' failed" >&2; exit 1; }; }
-# Hidden: a program may have an HDF5 of its own.
+# Hidden symbols: a program may use another HDF5.
 step env CFLAGS="-O2 -fvisibility=hidden" "$work/source/configure" --prefix="$prefix" --disable-shared --enable-static --with-pic --disable-hl --disable-tests --disable-tools \
   --without-szlib --with-zlib --enable-build-mode=production
 step make -j "$(nproc)"

@@ -1,5 +1,5 @@
-# Turns the links of the installed pages in `doc`: to headers and first programs, where these are installed; a link to a file of the
-# sources alone becomes its text. `include` is the folder of the headers; both are below CMAKE_INSTALL_PREFIX.
+# Adapts links of the installed pages in `doc` to headers and example programs that are installed. A link to a file that only the
+# sources have becomes plain text. `include` is the folder of the headers. Both are below CMAKE_INSTALL_PREFIX.
 set(root $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX})
 file(GLOB_RECURSE pages ${root}/${doc}/*.md)
 foreach(page IN LISTS pages)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs packages in a fresh root and runs them there, as on other people's machines.
+# Installs packages in a fresh root and runs them there, as on a user's machine.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 suite=bookworm base='' keep='' build_deb=''
@@ -40,7 +40,7 @@ done
 [ -n "$build_deb" ] || [ $((${#debs[@]} + ${#archives[@]} + ${#wheels[@]})) -gt 0 ] || { usage >&2; exit 2; }
 [ "$(id -u)" -eq 0 ] || { echo "skipped: needs root"; exit; }
 [ -n "$base" ] || command -v debootstrap >/dev/null || { echo "skipped: needs debootstrap"; exit; }
-# A mount namespace of its own: nothing stays mounted, however this ends.
+# A private mount namespace: nothing stays mounted, however the script ends.
 [ -n "${WEIR_OWN_MOUNTS:-}" ] || exec env WEIR_OWN_MOUNTS=1 unshare --mount "$0" "${given[@]}"
 
 work=$(mktemp -d)
@@ -70,7 +70,8 @@ fi
 if [ -n "$base" ]; then
   cp -a "$base" "$root"
 else
-  # Ubuntu's MPIs are in universe; its releases share one script, which old debootstraps know under other releases' names.
+  # Ubuntu's MPIs are in universe. Ubuntu's releases share one debootstrap script, which old debootstraps only have under names of
+  # other releases.
   case $(awk -F, -v suite="$suite" '$3 == suite {print "ubuntu"}' /usr/share/distro-info/ubuntu.csv 2>/dev/null) in
     ubuntu) components=main,universe mirror=http://archive.ubuntu.com/ubuntu script=/usr/share/debootstrap/scripts/gutsy ;;
     *) components=main mirror=http://deb.debian.org/debian script='' ;;
@@ -95,7 +96,7 @@ use() { # WEIR FAMILY: the command, alone and with 2 ranks
   [ "$2" = mpich ] || run="mpiexec.$2 --oversubscribe --bind-to none -n 2 $1 bench"
   in_root "$1 info" | grep "^weir " >/dev/null || fail "$1 info"
   in_root "$run allreduce --count 10000 --iterations 2" | grep oktopk || fail "$1 bench allreduce with 2 ranks"
-  in_root "$run checkpoint --rounds 2 --size 1000000 --folder /tmp" >"$work/checkpoint.log" 2>&1 || { cat "$work/checkpoint.log" >&2; fail "$1 bench checkpoint with 2 ranks"; }
+  in_root "$run checkpoint --iterations 2 --size 1000000 --folder /tmp" >"$work/checkpoint.log" 2>&1 || { cat "$work/checkpoint.log" >&2; fail "$1 bench checkpoint with 2 ranks"; }
 }
 family_of() { sed -n 's/^set(CPACK_PACKAGE_NAME "weir-\(.*\)")/\1/p' "$1/CPackConfig.cmake"; }
 
@@ -107,7 +108,7 @@ if [ -n "$build_deb" ]; then
   mkdir "$root/source"
   mount -o bind,ro "$here/.." "$root/source"
   apt update
-  apt "install --no-install-recommends g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libhdf5-dev \
+  apt "install --no-install-recommends g++ gfortran cmake ninja-build pkg-config python3 libopenmpi-dev openmpi-bin libhwloc-dev libhwy-dev libhdf5-dev \
     libjpeg-dev libtbb-dev libxxhash-dev zlib1g-dev libfmt-dev libcli11-dev nlohmann-json3-dev dpkg-dev file lintian"
   echo "-- building with $(in_root "g++ --version | head -1")"
   in_root "cmake -S /source -B /build -G Ninja -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_UNITY_BUILD=ON \
@@ -148,7 +149,7 @@ done
 if [ ${#wheels[@]} -gt 0 ]; then
   apt "install --no-install-recommends python3-venv"
   certificates=''
-  if [ -n "${PIP_CERT:-}" ]; then # those of a proxy, say
+  if [ -n "${PIP_CERT:-}" ]; then # for example those of a proxy
     cp -L "$PIP_CERT" "$root/root/certificates.pem"
     certificates=PIP_CERT=/root/certificates.pem
   fi

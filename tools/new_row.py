@@ -1,4 +1,4 @@
-"""What new-algorithm and new-compressor share: a file copied under another name, a name added to a list, a row added to a table."""
+"""Shared by new-algorithm and new-compressor: copies a file under another name, adds a name to a list and a row to a table."""
 import argparse
 import pathlib
 import re
@@ -30,7 +30,7 @@ def camel(name):
 
 
 def with_field(source, field, text):
-    """`source` with another text in the row's `field`."""
+    """Returns `source` with another text in the row's `field`."""
     changed, count = re.subn(rf'(\.{field} =\s+)"[^"]*"', lambda found: f'{found[1]}"{text}"', source, count=1)
     assert count == 1, field
     return changed
@@ -49,7 +49,7 @@ def append_to_list(list_file, line):
 
 
 def row_in_table(page, begin):
-    """The number and the text of the page's first row that begins with `begin`."""
+    """Returns the number and the text of the page's first row that begins with `begin`."""
     for number, line in enumerate(page.read_text().split("\n")):
         if line.startswith(begin):
             return number, line
@@ -57,7 +57,7 @@ def row_in_table(page, begin):
 
 
 def add_to_table(page, after, row):
-    """Writes `row` after the row of that number."""
+    """Inserts `row` after row number `after`."""
     lines = page.read_text().split("\n")
     lines.insert(after + 1, row)
     page.write_text("\n".join(lines))

@@ -1,5 +1,5 @@
-! bench_calls.f90: what a call costs in Fortran, over the same call in C. `weir_bench_fortran [JSON]`, on one rank, prints a table,
-! and writes it to the file JSON.
+! bench_calls.f90: measures the cost of a call in Fortran over the same call in C. `weir_bench_fortran [JSON]`, on one rank, prints
+! a table, and writes it to the file JSON.
 program bench_calls
   use, intrinsic :: iso_c_binding, only: c_int, c_loc, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
@@ -54,7 +54,7 @@ program bench_calls
 
 contains
 
-  !> Returns the seconds of one call: the mean of many.
+  !> Returns the mean time of one call in seconds.
   function seconds_of(which, by_fortran) result(seconds)
     integer, intent(in) :: which
     logical, intent(in) :: by_fortran

@@ -1,4 +1,4 @@
-# Finds a Fortran compiler and the Fortran modules of MPI. Sets WEIR_FORTRAN, and MPI::MPI_Fortran where MPI has modules.
+# Finds a Fortran compiler and the Fortran modules of MPI. Sets WEIR_FORTRAN, and MPI::MPI_Fortran if MPI has modules.
 set(WEIR_WITH_FORTRAN AUTO CACHE STRING "Module weir for Fortran: ON, OFF, or AUTO, where a Fortran compiler is found")
 set_property(CACHE WEIR_WITH_FORTRAN PROPERTY STRINGS AUTO ON OFF)
 set(WEIR_FORTRAN OFF)
@@ -18,11 +18,11 @@ enable_language(Fortran)
 set(WEIR_FORTRAN ON)
 set(WEIR_FORTRAN_FLAGS)
 if(CMAKE_Fortran_COMPILER_ID STREQUAL "GNU")
-  # Maybe uninitialised, GNU finds every allocatable text that is not allocated.
+  # -Wmaybe-uninitialized: GNU warns about every allocatable text that is not allocated.
   set(WEIR_FORTRAN_FLAGS -std=f2008 -Wall -Wextra -pedantic -fimplicit-none -Wno-unused-dummy-argument -Wno-maybe-uninitialized
       $<$<BOOL:${WEIR_WERROR}>:-Werror>)
 endif()
-# The compiler wrapper for Fortran that stands beside that for C.
+# The Fortran compiler wrapper beside that for C.
 if(NOT MPI_Fortran_COMPILER)
   string(REGEX REPLACE "mpicc([^/]*)$" "mpifort\\1" wrapper "${MPI_C_COMPILER}")
   if(EXISTS "${wrapper}")

@@ -1,7 +1,7 @@
-! weir.f90: the Fortran interface of Weir, over MPI. Fortran 2008. Contracts stand with the types in weir_communicators.F90,
+! weir.f90: the Fortran interface of Weir, over MPI. Fortran 2008. The contracts are beside the types in weir_communicators.F90,
 ! weir_plans.f90, weir_tables.f90, weir_schedules.f90, weir_fusion.f90, weir_operators.f90, weir_optimizers.f90,
-! weir_sparse_adams.f90 and weir_checkpoints.f90, with the procedures in weir_library.f90, and with the constants and configurations
-! in weir_types.f90.
+! weir_sparse_adams.f90 and weir_checkpoints.f90, beside the procedures in weir_library.f90, and beside the constants and
+! configurations in weir_types.f90.
 !
 !   use weir
 !   type(weir_communicator) :: comm
@@ -13,10 +13,10 @@
 !   call plan%run(gradient)                                       ! in place: the averaged sparse update
 !   call plan%start(gradient); call compute(); call plan%wait()   ! the same, overlapped
 !
-! Every call has an argument `ierr`, the last one and optional: it becomes WEIR_OK or WEIR_ERR_...; comm%last_error() is the text,
-! of what has no communicator weir_last_error(). Without `ierr`, the text is printed and the program stops with an error.
-! "Collective" calls must be made by every rank, and report bad input on every rank alike.
-! A communicator and everything made from it belong to one thread at a time.
+! Every call has an optional last argument `ierr`, which is set to WEIR_OK or WEIR_ERR_... comm%last_error() returns the text. For
+! calls without a communicator, weir_last_error() does. Without `ierr`, an error prints its text and stops the program.
+! "Collective" calls must be made by every rank. They report bad input on every rank.
+! A communicator and everything made from it may be used by one thread at a time.
 module weir
   use weir_checkpoints, only: weir_catch_signal, weir_checkpoint
   use weir_communicators, only: weir_communicator

@@ -1,4 +1,4 @@
-! weir_arrays.f90: arrays of the caller as C sees them.
+! weir_arrays.f90: converts arrays of the caller for C.
 module weir_arrays
   use, intrinsic :: iso_c_binding, only: c_associated, c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
@@ -6,16 +6,16 @@ module weir_arrays
   private
   public :: array_view, view_of, why_unusable
 
-  !> What an array is to C. The array must live, unmoved, as long as C uses it: declare it target or asynchronous.
+  !> An array as C receives it. The array must exist and must not move while C uses it: declare it target or asynchronous.
   type :: array_view
-    type(c_ptr) :: address = c_null_ptr !< null for empty arrays and for those that are not usable
+    type(c_ptr) :: address = c_null_ptr !< null if the array is empty or not usable
     integer(int64) :: count = 0 !< elements
     character(len=6) :: type = '' !< real32, ...
-    logical :: usable = .true. !< it is allocated and contiguous
-    logical :: exists = .true. !< it is allocated, as far as one can see
+    logical :: usable = .true. !< the array is allocated and contiguous
+    logical :: exists = .true. !< the array is allocated, as far as can be known
   end type
 
-  !> The view of an array, which is not copied.
+  !> Returns the view of an array. Does not copy it.
   interface view_of
     module procedure view_of_int8_1, view_of_int32_1, view_of_int64_1, view_of_real32_1, view_of_real32_2, view_of_real32_3, &
       view_of_real64_1, view_of_real64_2, view_of_real64_3
@@ -23,8 +23,8 @@ module weir_arrays
 
 contains
 
-  !> `first`: the address of its first element. A compiler hands on an array that is not allocated with an address of null, and with
-  !> whatever shape it had before.
+  !> Sets the address; `first` is that of the first element. For an array that is not allocated, a compiler passes a null address,
+  !> and any shape.
   subroutine place(view, first)
     type(array_view), intent(inout) :: view
     type(c_ptr), intent(in) :: first

@@ -1,4 +1,4 @@
-! weir_calls.f90: how a call ends, and how long a communicator lives.
+! weir_calls.f90: how calls end, and how long a communicator lives.
 module weir_calls
   use, intrinsic :: iso_c_binding, only: c_associated, c_int, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: error_unit, int64
@@ -9,14 +9,14 @@ module weir_calls
   private
   public :: comm_owner, handle_of, add_user, remove_user, end_user, end_call, end_test, last_text, number, stop_with
 
-  !> One communicator and who uses it. The communicator ends with its last user, so that the order in which variables of a scope
-  !> are finalised does not matter. Owners stay until the program ends: the language makes copies of objects that no assignment
-  !> sees (allocate with source=, arguments by value), and these still point here.
+  !> Counts the users of one communicator. The communicator ends with its last user, so the order in which the variables of a scope
+  !> are finalised does not matter. Owners stay until the program ends, because the language copies objects without an assignment
+  !> (allocate with source=, arguments by value), and such copies still point here.
   type :: comm_owner
     type(c_ptr) :: handle = c_null_ptr
-    integer :: users = 0 !< the communicator itself, and what was made from it
-    logical :: open = .true. !< the communicator itself is among them
-    logical :: refused = .false. !< the last error is one of Fortran's own, and `refusal` its text
+    integer :: users = 0 !< the communicator itself, and the objects made from it
+    logical :: open = .true. !< the communicator itself is still a user
+    logical :: refused = .false. !< the last error was found in Fortran, and `refusal` is its text
     character(len=:), allocatable :: refusal
   end type
 
@@ -30,7 +30,7 @@ contains
     if (associated(owner)) handle = owner%handle
   end function
 
-  !> `user` becomes one more pointer to the owner.
+  !> Makes `user` one more pointer to the owner.
   subroutine add_user(owner, user)
     type(comm_owner), pointer, intent(in) :: owner
     type(comm_owner), pointer, intent(out) :: user
@@ -52,7 +52,7 @@ contains
     nullify (owner)
   end subroutine
 
-  !> What was made from it is finalised: `status` is that of destroying its handle. A copy's handle was destroyed before.
+  !> Ends a user when an object is finalised. `status` is that of destroying its handle. A copy's handle was destroyed before.
   subroutine end_user(owner, status)
     type(comm_owner), pointer, intent(inout) :: owner
     integer(c_int), intent(in) :: status
@@ -61,8 +61,8 @@ contains
     nullify (owner)
   end subroutine
 
-  !> Ends a call with the status of C. `refusal`: what was wrong before C was called, which then got a null pointer, so that
-  !> collective calls fail on all ranks. Without `ierr`, an error is printed and ends the program.
+  !> Ends a call with the status of C. `refusal`: an error found before C was called. C then got a null pointer, so that collective
+  !> calls fail on all ranks. Without `ierr`, an error is printed and ends the program.
   subroutine end_call(status, owner, ierr, refusal)
     integer(c_int), intent(in) :: status
     type(comm_owner), pointer, intent(in) :: owner
@@ -85,7 +85,7 @@ contains
     call stop_with(text_of(c_last_error(c_null_ptr)))
   end subroutine
 
-  !> Ends a call that asks whether something has ended. Only then does the caller hear what was wrong with its start.
+  !> Ends a call that tests for completion. Errors of the start are reported on completion only.
   subroutine end_test(status, done, owner, refusal, ierr)
     integer(c_int), intent(in) :: status
     logical, intent(in) :: done
@@ -114,7 +114,7 @@ contains
     text = text_of(c_last_error(handle_of(owner)))
   end function
 
-  !> Prints why and ends the program.
+  !> Prints the text and ends the program.
   subroutine stop_with(text)
     character(len=*), intent(in) :: text
 
@@ -122,7 +122,7 @@ contains
     error stop 1
   end subroutine
 
-  !> An integer as text.
+  !> Returns an integer as text.
   function number(value) result(text)
     integer(int64), intent(in) :: value
     character(len=:), allocatable :: text

@@ -1,4 +1,4 @@
-! weir_checkpoints.f90: files from which a run goes on.
+! weir_checkpoints.f90: saves a run to files, from which it can continue.
 module weir_checkpoints
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, &
                                          c_sizeof
@@ -21,60 +21,61 @@ module weir_checkpoints
 
   !> Checkpoints of one run, in one folder. It cannot be copied. It ends with destroy or with its scope.
   !>
-  !> What is added is saved and restored together, under names that are the same on all ranks: letters, digits, '_', '-' and '.',
-  !> all different. Trailing blanks of names do not count. One save is in flight at a time.
+  !> Everything that was added is saved and restored together. Names must differ, must be the same on all ranks, and may have
+  !> letters, digits, '_', '-' and '.'. Trailing blanks of names do not count. One save may be in flight at a time.
   !>
-  !> A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk: whatever stops a run, a file of that name is
-  !> whole.
+  !> A file gets its name, checkpoint-STEP.h5, once the parts of all ranks are on the disk. So a file of that name is always
+  !> complete, whatever stops the run.
   type :: weir_checkpoint
     private
     type(c_ptr) :: handle = c_null_ptr
     type(comm_owner), pointer :: owner => null()
     character(len=WEIR_TEXT_LENGTH) :: name = ''
   contains
-    !> Collective. (comm, config, ierr): looks at the folder, and makes it where only its last part is missing. A checkpoint that
+    !> Collective. (comm, config, ierr): opens the folder. Makes it if only the last part of its path is missing. A checkpoint that
     !> this variable had before ends first.
     procedure :: create
-    !> (ierr): finishes a save in flight, since the other ranks wait for it.
+    !> (ierr): finishes a save in flight, because the other ranks wait for it.
     procedure :: destroy
-    !> (name, plan, ierr), (name, table, ierr), (name, fused, ierr), (name, optimizer, ierr), (name, adam, ierr),
-    !> (name, schedule, ierr): adds what is to be saved; all ranks add the same. All but schedules may end before the checkpoint,
-    !> which then saves and restores no more. Of a schedule, restore checks the blocks. A weir_sparse_adam is saved between its
-    !> steps.
+    !> (name, plan, ierr), (name, table, ierr), (name, fused, ierr), (name, optimizer, ierr), (name, adam, ierr), (name, schedule,
+    !> ierr): adds an object to be saved. All ranks add the same ones. If an object other than a schedule ends before the
+    !> checkpoint, the checkpoint can no longer save or restore. For a schedule, restore checks the blocks. A weir_sparse_adam is
+    !> saved between its steps.
     generic :: add => add_plan, add_embedding, add_fused, add_optimizer, add_sparse_adam, add_schedule
-    !> (name, array, distribution, first, total, ierr): the caller's own array, int8, int32, int64, real32 or real64 of rank 1, or
-    !> real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous; restore writes into it. It must be a target,
-    !> which compilers check, or a pointer: keep it until the last save and restore. `distribution` is
-    !> WEIR_DISTRIBUTION_REPLICATED, ...; for WEIR_DISTRIBUTION_BLOCK, `first`, int64, is the number of its first element, from 1, in
-    !> a whole of `total` elements.
+    !> (name, array, distribution, first, total, ierr): adds the caller's own array: int8, int32, int64, real32 or real64 of rank 1,
+    !> or real32 or real64 of rank 2 or 3. It is never copied, so it must be contiguous. Restore writes into it. It must be a target
+    !> (compilers check this) or a pointer, and must exist until the last save and restore. `distribution` is
+    !> WEIR_DISTRIBUTION_REPLICATED, ...; for WEIR_DISTRIBUTION_BLOCK, `first`, int64, is the number of its first element, from 1,
+    !> in a whole of `total` elements.
     !@ for array = int8_1 | int32_1 | int64_1 | real32_1 | real32_2 | real32_3 | real64_1 | real64_2 | real64_3
     generic :: add_array => add_@array@
     procedure, private :: add_@array@
     !@ end
-    !> (name, value, ierr): a value that is saved with everything, int64, real64 or text: rank 0's goes into the file.
+    !> (name, value, ierr): sets a value, int64, real64 or text, that is saved with everything else. The file gets rank 0's.
     generic :: set => set_integer, set_real, set_text
-    !> (name, value, ierr): as set last, or as restored; a text is allocatable. WEIR_ERR_ARGUMENT where no value has that name and
-    !> type; `value` is then as it was.
+    !> (name, value, ierr): returns a value as last set or restored. A text is allocatable. WEIR_ERR_ARGUMENT if no value has this
+    !> name and type; `value` then stays as it was.
     generic :: get => get_integer, get_real, get_text
-    !> Collective, nonblocking. (step, ierr): takes a snapshot of everything that was added, and returns; the caller may go on with
-    !> all of it at once. The file of the int64 `step`, at least 0, is written behind what the program does next, while it calls
-    !> Weir now and then. Nobody needs to wait: the next save waits for this one, and has its error.
+    !> Collective, nonblocking. (step, ierr): takes a snapshot of everything that was added, and returns. The caller may change all
+    !> of it at once. The file of the int64 `step`, at least 0, is written while the program continues and calls Weir from time to
+    !> time. No wait is needed: the next save waits for this one, and returns its error.
     procedure :: save => save_step
-    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once the file is in its place.
+    !> (done, ierr): makes progress on everything in flight on the communicator. `done` is true once the file is complete.
     procedure :: test
-    !> (ierr): until the file is in its place.
+    !> (ierr): waits until the file is complete.
     procedure :: wait
     !> Collective, blocking. (restored, step, ierr): restores everything that was added from the file of `step`, int64 and optional,
-    !> or from the newest that is whole (with `strict`, from the newest). `restored`, int64, becomes its step, or -1 where the folder
-    !> has no file. WEIR_ERR_FILE where the file is damaged, WEIR_ERR_MISMATCH where it does not fit; everything is then as it was.
+    !> or from the newest complete file (with `strict`, from the newest only). `restored`, int64, is set to its step, or to -1 if
+    !> the folder has no file. WEIR_ERR_FILE if the file is damaged, WEIR_ERR_MISMATCH if it does not fit; everything then stays as
+    !> it was.
     procedure :: restore
-    !> (steps, ierr): those of the files in the folder, ascending, in an allocatable array of int64. Not collective.
+    !> (steps, ierr): returns the steps of the files in the folder, ascending, in an allocatable array of int64. Not collective.
     procedure :: steps => get_steps
-    !> Collective, blocking. (ierr): whether any rank has received a signal that weir_catch_signal has named: time to save and end.
+    !> Collective, blocking. (ierr): returns whether any rank has received a signal given to weir_catch_signal. If so, save and end.
     procedure :: stop_requested
-    !> (statistics, ierr): what the last save and the last restore did on this rank.
+    !> (statistics, ierr): returns what the last save and the last restore did on this rank.
     procedure :: statistics => get_statistics
-    !> (config, ierr): what is in force.
+    !> (config, ierr): returns the configuration in force.
     procedure :: config => get_config
     generic :: assignment(=) => refuse_copy
     procedure, private :: add_plan, add_embedding, add_fused, add_optimizer, add_sparse_adam, add_schedule
@@ -85,7 +86,7 @@ module weir_checkpoints
 
 contains
 
-  !> From now on this signal, by its number in C, does not end the process: stop_requested of checkpoints says that it has come.
+  !> Keeps this signal, given by its number in C, from ending the process. stop_requested of checkpoints reports it.
   subroutine weir_catch_signal(signal, ierr)
     integer, intent(in) :: signal
     integer, intent(out), optional :: ierr
@@ -114,7 +115,7 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  !> What all arrays come to.
+  !> Adds an array of any type and rank.
   subroutine add_view(self, name, view, is_there, type, distribution, first, total, ierr)
     class(weir_checkpoint), intent(inout) :: self
     character(len=*), intent(in) :: name
@@ -152,7 +153,7 @@ contains
   subroutine add_@kind@_1(self, name, array, distribution, first, total, ierr)
     class(weir_checkpoint), intent(inout) :: self
     character(len=*), intent(in) :: name
-    @type@(@kind@), pointer, intent(in), asynchronous :: array(:) ! what is no target is refused
+    @type@(@kind@), pointer, intent(in), asynchronous :: array(:) ! an array that is not a target is refused
     integer, intent(in) :: distribution
     integer(int64), intent(in), optional :: first, total
     integer, intent(out), optional :: ierr
@@ -168,7 +169,7 @@ contains
   subroutine add_@kind@_@rank@(self, name, array, distribution, first, total, ierr)
     class(weir_checkpoint), intent(inout) :: self
     character(len=*), intent(in) :: name
-    real(@kind@), pointer, intent(in), asynchronous :: array(@shape@) ! what is no target is refused
+    real(@kind@), pointer, intent(in), asynchronous :: array(@shape@) ! an array that is not a target is refused
     integer, intent(in) :: distribution
     integer(int64), intent(in), optional :: first, total
     integer, intent(out), optional :: ierr
@@ -231,7 +232,7 @@ contains
 
     restored = -1
     wanted = -1
-    if (present(step)) wanted = merge(step, -2_int64, step /= -1) ! which would be the newest
+    if (present(step)) wanted = merge(step, -2_int64, step /= -1) ! -1 would mean the newest
     status = c_checkpoint_restore(self%handle, wanted, restored)
     call end_call(status, self%owner, ierr)
   end subroutine

@@ -333,7 +333,7 @@ contains
     text = last_text(self%owner)
   end function
 
-  subroutine refuse_copy(to, from)
+  impure elemental subroutine refuse_copy(to, from)
     class(weir_communicator), intent(inout) :: to
     type(weir_communicator), intent(in) :: from
 

@@ -1,4 +1,4 @@
-! weir_encoded.f90: gradients that plans have encoded, read without a plan. Any thread may call it at any time.
+! weir_encoded.f90: reads gradients that plans have encoded. Needs no plan. Any thread may call it at any time.
 module weir_encoded
   use, intrinsic :: iso_c_binding, only: c_int, c_int32_t, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, real32
@@ -10,16 +10,16 @@ module weir_encoded
   private
   public :: weir_decode, weir_inspect
 
-  !> (encoded, values, add, ierr): `values`, a real32 array of rank 1 to 3 with as many elements as the gradient had, becomes what
-  !> `encoded`, exactly the int8 array of encode, stands for. With `add`, which is optional, that is added to it; a refused message
-  !> then adds nothing.
+  !> (encoded, values, add, ierr): decodes `encoded`, which must be exactly the int8 array of encode, into `values`, a real32 array
+  !> of rank 1 to 3 with as many elements as the gradient had. If the optional `add` is true, adds to `values` instead. A message
+  !> that is refused adds nothing.
   interface weir_decode
     module procedure decode_1, decode_2, decode_3
   end interface
 
 contains
 
-  !> What `encoded` says of itself.
+  !> Returns the header of `encoded`.
   subroutine weir_inspect(encoded, info, ierr)
     integer(int8), intent(in), target :: encoded(:)
     type(weir_encoded_info), intent(inout) :: info

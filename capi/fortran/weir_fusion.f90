@@ -1,4 +1,4 @@
-! weir_fusion.f90: the gradients of a whole model, reduced while back-propagation brings them in.
+! weir_fusion.f90: reduces the gradients of a whole model while back-propagation computes them.
 module weir_fusion
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
@@ -13,21 +13,21 @@ module weir_fusion
   private
   public :: weir_fused_allreduce, c_handle_of_fused
 
-  !> The gradients of one model: which of them travel together is the library's business. It cannot be copied. It ends with destroy
-  !> or with its scope.
+  !> The gradients of one model. The library decides which of them travel together. It cannot be copied. It ends with destroy or
+  !> with its scope.
   !>
-  !> Tensors are numbered from 1, in the order in which create was given them, which is that of the forward pass.
+  !> Tensors are numbered from 1, in the order given to create, which is that of the forward pass.
   !>
-  !> An iteration has two parts. First each tensor's gradient is handed in with ready, once, in any order, which may differ between
-  !> ranks. Then come the waits, from the first of which on no more gradients are taken; wait_all ends the iteration: every rank
-  !> calls it before its next ready.
+  !> An iteration has two parts. First, each tensor's gradient is handed in once with ready. The order may differ between ranks.
+  !> Then come the waits. From the first wait on, no more gradients are taken. wait_all ends the iteration: every rank calls it
+  !> before its next ready.
   !>
-  !> A gradient is an array of rank 1 to 3, real32 or real64 as in the configuration, with as many elements as its tensor was
-  !> described with. It is never copied, so it must be contiguous. From ready until wait for its tensor, or wait_all, leave it
-  !> alone, and declare it asynchronous; it then holds the update.
+  !> A gradient is an array of rank 1 to 3, real32 or real64 as configured, with as many elements as its tensor's description says.
+  !> It is never copied, so it must be contiguous. Do not touch it from ready until wait for its tensor, or wait_all, and declare it
+  !> asynchronous. It then holds the update.
   !>
-  !> What one rank does wrong in an iteration ends it on every rank: wait of the tensors concerned, or wait_all, ends with the
-  !> error. A wait that ends with an error has ended the iteration as wait_all does. The iteration after it is as any other.
+  !> An error of one rank ends the iteration on every rank: wait of the tensors concerned, or wait_all, returns it. A wait that
+  !> returns an error has ended the iteration as wait_all does. The next iteration is unaffected.
   type :: weir_fused_allreduce
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -35,62 +35,64 @@ module weir_fusion
     integer(int64), allocatable :: counts(:) !< elements by tensor
     character(len=6) :: type = '' !< of gradients, as in array_view
     character(len=WEIR_TEXT_LENGTH) :: name = ''
-    character(len=:), allocatable :: refusal !< what was wrong first with a call of this iteration
+    character(len=:), allocatable :: refusal !< the first error in a call of this iteration
   contains
-    !> Collective. (comm, config, tensors, ierr): a weir_fusion_config, and an array of weir_fused_tensor in the order of the
-    !> forward pass. One that this variable had before ends first, with its residuals.
+    !> Collective. (comm, config, tensors, ierr): takes a weir_fusion_config, and an array of weir_fused_tensor in the order of the
+    !> forward pass. An object that this variable had before ends first, with its residuals.
     procedure :: create
-    !> (ierr): finishes exchanges in flight, since the other ranks wait for them.
+    !> (ierr): finishes exchanges in flight, because the other ranks wait for them.
     procedure :: destroy
-    !> (tensor, gradient, ierr): the gradient of a tensor, by its number, is complete. Every rank calls it for every tensor that is
-    !> not optional. What is wrong with the call, the waits of all ranks report.
+    !> (tensor, gradient, ierr): hands in the complete gradient of a tensor, given by its number. Every rank calls it for every
+    !> tensor that is not optional. The waits of all ranks report errors of the call.
     !@ for kind = real32 | real64
     !@ for rank = 1 | 2 | 3
     generic :: ready => ready_@kind@_@rank@
     procedure, private :: ready_@kind@_@rank@
     !@ end
     !@ end
-    !> (tensor, gradient, ierr): this rank has no gradient for an optional tensor in this iteration: it contributes nothing, and
-    !> its residual stays; the array gets the update that the other ranks make.
+    !> (tensor, gradient, ierr): states that this rank has no gradient for an optional tensor in this iteration. The rank
+    !> contributes nothing, and its residual stays. The array gets the update of the other ranks.
     !@ for kind = real32 | real64
     !@ for rank = 1 | 2 | 3
     generic :: skip => skip_@kind@_@rank@
     procedure, private :: skip_@kind@_@rank@
     !@ end
     !@ end
-    !> (tensor, done, ierr): makes progress on everything in flight on the communicator; `done` once the update of this tensor is
-    !> in its gradient. Takes no more gradients in this iteration.
+    !> (tensor, done, ierr): makes progress on everything in flight on the communicator. `done` is true once the update of this
+    !> tensor is in its gradient. The iteration then takes no more gradients.
     procedure :: test
-    !> (tensor, ierr): until the update of this tensor is in its gradient.
+    !> (tensor, ierr): waits until the update of this tensor is in its gradient.
     procedure :: wait
-    !> (ierr): until all updates are there, and all ranks have ended the iteration.
+    !> (ierr): waits until all updates are delivered and all ranks have ended the iteration.
     procedure :: wait_all
+    !> (ierr): makes progress on everything in flight on the communicator, without waiting.
     procedure :: progress
-    !> (name, ierr): the number of the tensor of this name.
+    !> (name, ierr): returns the number of the tensor of this name.
     procedure :: find_tensor
-    !> (tensor, ierr): the number of the buffer that the tensor travels in at present, from 1, in the order in which they are
-    !> expected to start; 0 with WEIR_FUSION_AHEAD, where each rank decides as gradients come.
+    !> (tensor, ierr): returns the number of the buffer that the tensor travels in at present. Buffers count from 1, in the order in
+    !> which they are expected to start. 0 with WEIR_FUSION_AHEAD, because each rank then decides as gradients come.
     procedure :: buffer_of
-    !> (tensor, values, ierr): a copy of what error feedback keeps of a tensor on this rank; empty without error feedback, and of
-    !> dense tensors. (tensor, count, values, ierr) with type(c_ptr): the address, valid until the next ready, reset or
+    !> (tensor, values, ierr): returns a copy of a tensor's residual on this rank. It is empty without error feedback, and for dense
+    !> tensors. (tensor, count, values, ierr) with type(c_ptr): returns the address, valid until the next ready, reset or
     !> restore_state.
     generic :: residual => residual_real32, residual_real64, residual_address
-    !> (statistics, ierr): what the last iteration that has ended did on this rank, a weir_fusion_statistics.
+    !> (statistics, ierr): returns what the last complete iteration did on this rank, a weir_fusion_statistics.
     procedure :: statistics => get_statistics
-    !> (config, ierr): what is in force: `algorithm` and `error_feedback` are what automatic choice stands for.
+    !> (config, ierr): returns the configuration in force. `algorithm` and `error_feedback` have the values that automatic choice
+    !> has set.
     procedure :: config => get_config
-    !> (): which buffers there are and why, as text.
+    !> (): returns which buffers there are and why, as text.
     procedure :: explanation
-    !> (ierr): bytes that this holds, besides the caller's gradients, int64.
+    !> (ierr): returns the bytes that this object holds, without the caller's gradients, int64.
     procedure :: memory_bytes
-    !> (state, ierr): what lives from one iteration to the next, in an allocatable array of int8, which is allocated to its size.
+    !> (state, ierr): returns the state kept between iterations in an allocatable array of int8, which is allocated to its size.
     procedure :: save_state
-    !> (state, ierr): goes on where the one was that saved `state`: of the same tensors, scheme, algorithm and error feedback, on the
-    !> same rank of as many.
+    !> (state, ierr): continues from a saved `state`. It must have the same tensors, scheme, algorithm and error feedback, and be
+    !> from the same rank of the same number of ranks.
     procedure :: restore_state
-    !> (ierr): forgets residuals, thresholds and iteration count. All ranks must, before the same iteration.
+    !> (ierr): clears residuals, thresholds and iteration count. All ranks must call it before the same iteration.
     procedure :: reset
-    !> (factor, ierr): as scale_residual of a weir_allreduce_plan, for all tensors.
+    !> (factor, ierr): does for all tensors what scale_residual of a weir_allreduce_plan does.
     procedure :: scale_residuals
     generic :: assignment(=) => refuse_copy
     procedure, private :: residual_real32, residual_real64, residual_address
@@ -129,7 +131,7 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  !> What C calls the tensor: it counts from 0. For one that there is not, a number that all ranks refuse, and why.
+  !> Returns the tensor's number in C, from 0. If there is no such tensor, returns a number that all ranks refuse, and the reason.
   subroutine place(self, tensor, c_number, refusal)
     class(weir_fused_allreduce), intent(in) :: self
     integer, intent(in) :: tensor
@@ -146,7 +148,7 @@ contains
     end if
   end subroutine
 
-  !> The first one of an iteration is what its end reports.
+  !> Keeps the first error of an iteration, which is reported at its end.
   subroutine remember(self, refusal)
     class(weir_fused_allreduce), intent(inout) :: self
     character(len=:), allocatable, intent(inout) :: refusal
@@ -173,7 +175,8 @@ contains
       else
         refusal = refusal//why_unusable(gradient)
       end if
-      ! All ranks refuse a null gradient. For a tensor without elements null is valid, so the number of elements is wrong there.
+      ! All ranks refuse a null gradient. For a tensor without elements null is valid, so a wrong number of elements is passed
+      ! instead.
       checked%address = c_null_ptr
       checked%count = max(1_int64, self%counts(tensor))
     end if
@@ -201,7 +204,7 @@ contains
   !@ end
   !@ end
   !@ end
-  !> An error has ended the iteration.
+  !> Ends the iteration if a wait has returned an error.
   subroutine end_wait(self, status, ierr)
     class(weir_fused_allreduce), intent(inout) :: self
     integer(c_int), intent(in) :: status
@@ -309,7 +312,7 @@ contains
     call end_call(status, self%owner, ierr, refusal)
   end subroutine
 
-  !> The residual of a tensor, for an array of `type`, or what is wrong with that.
+  !> Finds the residual of a tensor for an array of `type`, or the reason why it cannot be copied there.
   subroutine find_residual(self, tensor, type, c, status, refusal)
     class(weir_fused_allreduce), intent(in) :: self
     integer, intent(in) :: tensor

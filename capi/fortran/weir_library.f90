@@ -86,7 +86,7 @@ contains
     text = text_of(c_mpi_family())
   end function
 
-  !> Returns what the MPI library in use says of itself.
+  !> Returns the description that the MPI library in use gives of itself.
   function weir_mpi_library() result(text)
     character(len=:), allocatable :: text
 

@@ -1,11 +1,11 @@
-! weir_operators.f90: work that every rank would do alike, divided among ranks.
+! weir_operators.f90: divides work that every rank would otherwise repeat.
 module weir_operators
   use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_funloc, c_int, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, &
                                          c_sizeof
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
   use weir_arrays, only: array_view, view_of, why_unusable
   use weir_c
-  use weir_calls, only: add_user, comm_owner, end_call, end_user, handle_of, number, remove_user, stop_with
+  use weir_calls, only: add_user, comm_owner, end_call, end_test, end_user, handle_of, number, remove_user, stop_with
   use weir_communicators, only: owner_of, weir_communicator
   use weir_text, only: text_of
   use weir_types
@@ -14,63 +14,64 @@ module weir_operators
   public :: weir_parallel_operator, weir_operator_body
 
   abstract interface
-    !> Works on one part, numbered from 1, on this rank, and writes its result. The same part gives the same bytes on every rank.
-    !> It must not call what belongs to the operator's communicator: that is WEIR_ERR_BUSY.
+    !> Works on one part, numbered from 1, on this rank, and writes its result. A part must give the same bytes on every rank. The
+    !> body must not call anything of the operator's communicator: such calls return WEIR_ERR_BUSY.
     subroutine weir_operator_body(context, part, output, bytes, error)
       import :: int8, int64
-      class(*), intent(inout) :: context !< that of the call; an integer where it had none
+      class(*), intent(inout) :: context !< the argument of the call; an integer if the call had none
       integer, intent(in) :: part
-      integer(int8), intent(inout), target :: output(:) !< the result's place: output = transfer(value, output)
-      integer(int64), intent(inout) :: bytes !< of the result: the size of output; with `variable`, set it where there are fewer
-      character(len=:), allocatable, intent(inout) :: error !< allocate it to fail: the run ends so on every rank, with this text
+      integer(int8), intent(inout), target :: output(:) !< where to write the result: output = transfer(value, output)
+      integer(int64), intent(inout) :: bytes !< bytes of the result: size(output) on entry; with `variable`, set it if there are
+                                             !< fewer
+      character(len=:), allocatable, intent(inout) :: error !< allocate it to fail: the run then ends on every rank with this text
     end subroutine
   end interface
 
-  !> Work in parts, divided among ranks, whose results every rank has then. It cannot be copied. It ends with destroy or with its
+  !> Work in parts that is divided among ranks. Every rank gets all results. It cannot be copied. It ends with destroy or with its
   !> scope.
   !>
-  !> Parts are numbered from 1, in the order in which create was given them. Results lie one after the other in that order; with
-  !> `variable`, one that is shorter leaves the rest of its place as it was. They are an array of rank 1, int8, real32 or real64,
-  !> contiguous, as long as all results: bytes(). One run at a time.
+  !> Parts are numbered from 1, in the order given to create. Results lie one after the other in that order. With `variable`, a
+  !> shorter result leaves the rest of its place unchanged. Results are a contiguous array of rank 1, int8, real32 or real64, as
+  !> long as all results: bytes(). One run may be in flight at a time.
   type :: weir_parallel_operator
     private
     type(c_ptr) :: handle = c_null_ptr
     type(comm_owner), pointer :: owner => null()
     integer :: parts = 0
     character(len=WEIR_TEXT_LENGTH) :: name = ''
-    character(len=:), allocatable :: refusal !< what was wrong with the last start
+    character(len=:), allocatable :: refusal !< the error of the last start
   contains
-    !> Collective. (comm, config, parts, ierr): a weir_operator_config, and an array of weir_operator_part. One that this variable
-    !> had before ends first.
+    !> Collective. (comm, config, parts, ierr): takes a weir_operator_config, and an array of weir_operator_part. An operator that
+    !> this variable had before ends first.
     procedure :: create
-    !> (ierr): finishes a run in flight, since the other ranks wait for it.
+    !> (ierr): finishes a run in flight, because the other ranks wait for it.
     procedure :: destroy
-    !> Collective, blocking. (body, results, context, ierr): calls body, a weir_operator_body, for the parts of this rank, in order,
-    !> with `context`, which is optional and may be of any type.
+    !> Collective, blocking. (body, results, context, ierr): calls body, a weir_operator_body, for the parts of this rank in order,
+    !> with the optional `context`, which may be of any type.
     generic :: run => run_int8, run_real32, run_real64
-    !> Collective, nonblocking. The same: the body is called here, and results, which belong to the operator until then, are
-    !> gathered in test and wait. An error of the body comes with theirs. Declare them asynchronous.
+    !> Collective, nonblocking. Does the same, but gathers the results in test and wait. The body is called in start. The results
+    !> belong to the operator until the run has ended: declare them asynchronous. test and wait return an error of the body.
     generic :: start => start_int8, start_real32, start_real64
-    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once the run has ended, and where there was
-    !> none.
+    !> (done, ierr): makes progress on everything in flight on the communicator. `done` is true once the run has ended, and if there
+    !> was no run.
     procedure :: test
-    !> (ierr): until the run has ended.
+    !> (ierr): waits until the run has ended.
     procedure :: wait
-    !> (ierr): bytes of all results, int64.
+    !> (ierr): returns the bytes of all results, int64.
     procedure :: bytes
-    !> (part, ierr): bytes before the result of a part, int64: it begins behind them.
+    !> (part, ierr): returns the bytes before the result of a part, int64.
     procedure :: offset
-    !> (part, ierr): bytes of a part's result in the last run, int64.
+    !> (part, ierr): returns the bytes of a part's result in the last run, int64.
     procedure :: result_bytes
-    !> (part, ierr): whether this rank works on a part.
+    !> (part, ierr): returns whether this rank works on a part.
     procedure :: works_on
-    !> (statistics, ierr): what the last run did on this rank, a weir_operator_statistics.
+    !> (statistics, ierr): returns what the last run did on this rank, a weir_operator_statistics.
     procedure :: statistics => get_statistics
-    !> (config, ierr): what is in force: `division` is what automatic choice stands for.
+    !> (config, ierr): returns the configuration in force. `division` has the value that automatic choice has set.
     procedure :: config => get_config
-    !> (): why work is divided as it is, as text.
+    !> (): returns why work is divided as it is, as text.
     procedure :: explanation
-    !> (ierr): bytes that this holds, besides the caller's results, int64.
+    !> (ierr): returns the bytes that this object holds, without the caller's results, int64.
     procedure :: memory_bytes
     generic :: assignment(=) => refuse_copy
     procedure, private :: run_int8, run_real32, run_real64, start_int8, start_real32, start_real64
@@ -78,12 +79,12 @@ module weir_operators
     final :: finalise
   end type
 
-  !> One call of C, as its body is given it back.
+  !> One call of C, which C passes back to its body.
   type :: call_frame
     procedure(weir_operator_body), pointer, nopass :: body => null()
     class(*), pointer :: context => null()
     character(kind=c_char), allocatable :: text(:) !< why the body has failed
-    integer(int8) :: nothing(1) = 0_int8 !< in place of a result of no bytes
+    integer(int8) :: nothing(1) = 0_int8 !< used for a result of no bytes
   end type
 
 contains
@@ -115,7 +116,7 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  !> What C calls: passes a part on to the body of the call.
+  !> Called by C: passes a part to the body of the call.
   function pass_part(context, part, output, bytes, error) bind(C, name='weir_fortran_pass_part') result(returned)
     type(c_ptr), value :: context, output
     integer(c_int), value :: part
@@ -142,7 +143,7 @@ contains
     returned = -WEIR_ERR_INTERNAL
   end function
 
-  !> Begins a run, and with `whole` ends it.
+  !> Begins a run. With `whole`, also ends it.
   subroutine begin(self, body, results, context, whole, ierr)
     class(weir_parallel_operator), intent(inout) :: self
     procedure(weir_operator_body) :: body
@@ -166,6 +167,7 @@ contains
     if (.not. results%usable) refusal = 'operator '''//trim(self%name)//''': the array for results '//why_unusable(results)
     if (whole) then
       status = c_operator_run(self%handle, c_funloc(pass_part), c_loc(frame), results%address, room)
+      if (status == WEIR_OK .and. allocated(self%refusal)) deallocate (self%refusal)
       call end_call(status, self%owner, ierr, refusal)
     else
       status = c_operator_start(self%handle, c_funloc(pass_part), c_loc(frame), results%address, room)
@@ -188,26 +190,7 @@ contains
 
   !@ end
   !@ end
-  subroutine test(self, done, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    logical, intent(out) :: done
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: status, c_done
-
-    c_done = 0
-    status = c_operator_test(self%handle, c_done)
-    done = c_done /= 0
-    call end_call(status, self%owner, ierr, self%refusal)
-  end subroutine
-
-  subroutine wait(self, ierr)
-    class(weir_parallel_operator), intent(inout) :: self
-    integer, intent(out), optional :: ierr
-
-    call end_call(c_operator_wait(self%handle), self%owner, ierr, self%refusal)
-  end subroutine
-
-  !> What C calls the part: it counts from 0. For one that there is not, a number that C refuses, and why.
+  !> Returns the part's number in C, from 0. If there is no such part, returns a number that C refuses, and the reason.
   subroutine place_of(self, part, c_part, refusal)
     class(weir_parallel_operator), intent(in) :: self
     integer, intent(in) :: part

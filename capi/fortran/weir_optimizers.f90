@@ -12,50 +12,50 @@ module weir_optimizers
   private
   public :: weir_layer_optimizer, c_handle_of_optimizer
 
-  !> LARS or LAMB: each layer steps by a rate of its own, in proportion to its weights' norm. It cannot be copied. It ends with
-  !> destroy or with its scope.
+  !> LARS or LAMB: each layer has its own step size, in proportion to its weights' norm. It cannot be copied. It ends with destroy
+  !> or with its scope.
   !>
-  !> Weights and gradients are the same on all ranks; so are the weights after a step, bit for bit, whether work was divided or not,
-  !> and on any number of ranks. They are real32; those of 16 bits, of which Fortran has none, and those in CUDA memory are given by
-  !> their addresses.
+  !> Weights and gradients are the same on all ranks. So are the weights after a step, bit for bit, on any number of ranks, and
+  !> whether or not work is divided. They are real32. Fortran has no 16-bit reals: pass such weights, and those in CUDA memory, by
+  !> address.
   type :: weir_layer_optimizer
     private
     type(c_ptr) :: handle = c_null_ptr
     type(comm_owner), pointer :: owner => null()
     integer(int64), allocatable :: counts(:) !< elements by layer
-    type(c_ptr), allocatable :: weights(:), gradients(:) !< of a step, by layer
-    logical :: narrow = .false. !< weights and gradients have 16 bits
+    type(c_ptr), allocatable :: weights(:), gradients(:) !< arguments of a step, by layer
+    logical :: narrow = .false. !< true if weights and gradients have 16 bits
     character(len=WEIR_TEXT_LENGTH) :: name = ''
   contains
-    !> Collective. (comm, config, layers, ierr): a weir_optimizer_config, and an array of weir_optimized_layer. One that this
-    !> variable had before ends first, with its momentum.
+    !> Collective. (comm, config, layers, ierr): takes a weir_optimizer_config, and an array of weir_optimized_layer. An optimizer
+    !> that this variable had before ends first, with its momentum.
     procedure :: create
     !> (ierr)
     procedure :: destroy
-    !> Collective, blocking. (weights, gradients, learning_rate, ierr): arrays of rank 1 with all layers one after the other, real32
-    !> and contiguous; or arrays of type(c_ptr), the address of each layer's. `learning_rate` is real64. WEIR_ERR_NON_FINITE on all
-    !> ranks, naming the layer, where a norm is not finite; with WEIR_OPTIMIZER_LARS nothing has changed then, with
-    !> WEIR_OPTIMIZER_LAMB the moments have taken the gradient up.
+    !> Collective, blocking. (weights, gradients, learning_rate, ierr): takes one step. Weights and gradients are contiguous real32
+    !> arrays of rank 1 with all layers one after the other, or arrays of type(c_ptr) with the address of each layer.
+    !> `learning_rate` is real64. WEIR_ERR_NON_FINITE on all ranks, naming the layer, if a norm is not finite. With
+    !> WEIR_OPTIMIZER_LARS nothing has changed then. With WEIR_OPTIMIZER_LAMB the moments have been updated with the gradient.
     !> In CUDA memory (weights, gradients, learning_rate, stream, ierr): arrays of addresses, and a cudaStream_t, all type(c_ptr).
-    !> The step comes after what is on the stream, and what is put onto it after the call sees the weights.
+    !> The step runs after the work on the stream, and work put onto the stream after the call sees the weights.
     generic :: step => step_flat, step_addresses, step_on_stream
-    !> (rates, ierr): what layers' steps were in the last step, besides the learning rate: an allocatable array of real64.
+    !> (rates, ierr): returns each layer's own rate in the last step, without the learning rate, in an allocatable array of real64.
     procedure :: rates => get_rates
-    !> (statistics, ierr): what the last step did on this rank, a weir_optimizer_statistics.
+    !> (statistics, ierr): returns what the last step did on this rank, a weir_optimizer_statistics.
     procedure :: statistics => get_statistics
-    !> (config, ierr): what is in force: `norms` and `update` are what automatic choice stands for.
+    !> (config, ierr): returns the configuration in force. `norms` and `update` have the values that automatic choice has set.
     procedure :: config => get_config
-    !> (): why work is divided as it is, as text.
+    !> (): returns why work is divided as it is, as text.
     procedure :: explanation
-    !> (ierr): bytes that this holds, besides the caller's arrays, int64.
+    !> (ierr): returns the bytes that this object holds, without the caller's arrays, int64.
     procedure :: memory_bytes
-    !> (state, ierr): momentum or moments, as this rank keeps them, and the number of steps, in an allocatable array of int8, which
-    !> is allocated to its size.
+    !> (state, ierr): returns momentum or moments, as this rank keeps them, and the number of steps, in an allocatable array of
+    !> int8, which is allocated to its size.
     procedure :: save_state
-    !> (state, ierr): goes on where the one was that saved `state`: of the same rule, layers and division, on the same rank of as
-    !> many.
+    !> (state, ierr): continues from a saved `state`. It must have the same rule, layers and division, and be from the same rank of
+    !> the same number of ranks.
     procedure :: restore_state
-    !> (ierr): forgets momentum or moments, and the number of steps. All ranks must, before the same step.
+    !> (ierr): clears momentum or moments, and the number of steps. All ranks must call it before the same step.
     procedure :: reset
     generic :: assignment(=) => refuse_copy
     procedure, private :: step_flat, step_addresses, step_on_stream
@@ -112,7 +112,7 @@ contains
     g = view_of(gradients)
     call check_flat(self, 'the array of weights', w, refusal)
     if (.not. allocated(refusal)) call check_flat(self, 'the array of gradients', g, refusal)
-    ! Null pointers: all ranks refuse them.
+    ! All ranks refuse null pointers.
     self%weights = c_null_ptr
     self%gradients = c_null_ptr
     if (.not. allocated(refusal)) then
@@ -138,7 +138,7 @@ contains
     end if
   end subroutine
 
-  !> The address of each layer in an array of all.
+  !> Computes the address of each layer in an array of all.
   subroutine place_layers(counts, view, addresses)
     integer(int64), intent(in) :: counts(:)
     type(array_view), intent(in) :: view

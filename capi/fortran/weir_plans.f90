@@ -1,4 +1,4 @@
-! weir_plans.f90: one tensor's allreduce.
+! weir_plans.f90: the allreduce of one tensor.
 module weir_plans
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, &
                                          c_null_ptr, c_ptr, c_sizeof
@@ -13,74 +13,77 @@ module weir_plans
   private
   public :: weir_allreduce_plan, c_handle_of_plan, copy_values
 
-  !> One tensor's allreduce and its state. It cannot be copied. It ends with destroy or with its scope.
+  !> The allreduce of one tensor, and its state. It cannot be copied. It ends with destroy or with its scope.
   !>
-  !> A gradient is an array of rank 1 to 3, real32 or real64 as in the configuration, with as many elements as the plan was made
-  !> for. It is never copied, so it must be contiguous: another one, or one of another type or size, is WEIR_ERR_ARGUMENT, on all
-  !> ranks, when the run ends. For plans in CUDA memory, give its address, a type(c_ptr), and a stream.
+  !> A gradient is an array of rank 1 to 3, real32 or real64 as configured, with as many elements as the plan was made for. It is
+  !> never copied, so it must be contiguous. If its layout, type or size is wrong, all ranks return WEIR_ERR_ARGUMENT at the end of
+  !> the run. For plans in CUDA memory, give its address, a type(c_ptr), and a stream.
   !>
-  !> Between start and wait, leave the gradient alone, and declare it asynchronous, so that the compiler does so, too. With dense
-  !> algorithms it must live until the run has finished; sparse ones read it within start and never touch it after the run's end.
+  !> Between start and wait, do not touch the gradient, and declare it asynchronous, so that the compiler does not, either. With
+  !> dense algorithms it must exist until the run has finished. Sparse ones read it within start and never touch it after the run's
+  !> end.
   type :: weir_allreduce_plan
     private
     type(c_ptr) :: handle = c_null_ptr
     type(comm_owner), pointer :: owner => null()
     integer(int64) :: count = 0
-    character(len=6) :: type = '' !< of gradients, as in array_view; empty for the 16-bit types
+    character(len=6) :: type = '' !< of gradients, as in array_view; empty for 16-bit types
     character(len=6) :: result_type = '' !< of updates and residuals
     logical :: on_host = .true.
     character(len=WEIR_TEXT_LENGTH) :: name = ''
-    character(len=:), allocatable :: refusal !< what was wrong with the gradient of the run in flight
+    character(len=:), allocatable :: refusal !< the error in the gradient of the run in flight
   contains
-    !> Collective. (comm, config, ierr): a plan that this variable had before ends first, with its residual.
+    !> Collective. (comm, config, ierr): makes the plan. A plan that this variable had before ends first, with its residual.
     procedure :: create
     !> (ierr): finishes a run in flight.
     procedure :: destroy
-    !> Collective, blocking. (gradient, ierr): the gradient is overwritten with the update. (address, stream, ierr) in CUDA memory.
+    !> Collective, blocking. (gradient, ierr): overwrites the gradient with the update. (address, stream, ierr) in CUDA memory.
     generic :: run => run_address
-    !> The same, but the gradient is only read: see sparse_result.
+    !> Does the same, but only reads the gradient: see sparse_result.
     generic :: run_sparse => run_sparse_address
-    !> Collective, nonblocking: selection happens here, communication in test and wait.
+    !> Collective, nonblocking: selects entries here, and communicates in test and wait.
     generic :: start => start_address
     generic :: start_sparse => start_sparse_address
-    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once this plan's run has finished.
+    !> (done, ierr): makes progress on everything in flight on the communicator. `done` is true once this plan's run has finished.
     procedure :: test
-    !> (ierr): until the run has finished.
+    !> (ierr): waits until the run has finished.
     procedure :: wait
-    !> (indices, values, ierr): a copy of the delivered update, sorted by index, the same on all ranks. Indices are int64 and count
-    !> the gradient's elements in array element order, from 1. (count, indices, values, ierr) with type(c_ptr): the addresses of the
-    !> plan's own 32-bit offsets from 0 and values, valid until its next start, reset or end; for CUDA memory, too.
+    !> (indices, values, ierr): returns a copy of the delivered update, sorted by index, the same on all ranks. Indices are int64
+    !> and count the gradient's elements in array element order, from 1. (count, indices, values, ierr) with type(c_ptr): returns
+    !> the addresses of the plan's own 32-bit offsets from 0, and of its values. They are valid until its next start, reset or end.
+    !> This works in CUDA memory, too.
     generic :: sparse_result => sparse_result_real32, sparse_result_real64, sparse_result_address
-    !> (values, first, ierr): a copy of what error feedback keeps on this rank; `first`, int64 and optional, becomes the number of
-    !> its first element, which is not 1 only with algorithms that shard within nodes. (first, count, values, ierr) with
-    !> type(c_ptr): the address, valid as above.
+    !> (values, first, ierr): returns a copy of this rank's residual. `first`, int64 and optional, is set to the number of its first
+    !> element, which is 1 except with algorithms that shard within nodes. (first, count, values, ierr) with type(c_ptr): returns
+    !> the address, valid as above.
     generic :: residual => residual_real32, residual_real64, residual_address
-    !> (statistics, ierr): what the last run did on this rank.
+    !> (statistics, ierr): returns what the last run did on this rank.
     procedure :: statistics => get_statistics
-    !> (name, ierr): how many runs since the plan was made, or reset, did what `name` says, such as 'recut', int64. The `counters` of
-    !> a weir_algorithm_info list the names of an algorithm.
+    !> (name, ierr): returns, as int64, how many runs did what `name` says, for example 'recut', since the plan was made or reset.
+    !> The `counters` of a weir_algorithm_info list the names of an algorithm.
     procedure :: counter
-    !> (config, ierr): what is in force.
+    !> (config, ierr): returns the configuration in force.
     procedure :: config => get_config
-    !> (ierr): bytes that this plan holds, besides the caller's gradient, int64.
+    !> (ierr): returns the bytes that this plan holds, without the caller's gradient, int64.
     procedure :: memory_bytes
-    !> (): why the plan uses this algorithm, as text.
+    !> (): returns why the plan uses this algorithm, as text.
     procedure :: explanation
-    !> (ierr): forgets residual, thresholds, boundaries and iteration count. All ranks must, before the same run.
+    !> (ierr): clears residual, thresholds, boundaries and iteration count. All ranks must call it before the same run.
     procedure :: reset
-    !> (factor, ierr): gradients will be `factor`, real64, times what they have been, as where a loss scale changes: residual,
-    !> momentum, EF21's states and thresholds become `factor` times what they are. All ranks must, before the same run, with the
-    !> same factor, positive and finite.
+    !> (factor, ierr): prepares for gradients that are `factor`, real64, times as large as before, for example if a loss scale
+    !> changes. Multiplies residual, momentum, EF21's states and thresholds by `factor`. All ranks must call it before the same run,
+    !> with the same factor, positive and finite.
     procedure :: scale_residual
-    !> (state, ierr): what lives from one iteration to the next, in an allocatable array of int8, which is allocated to its size.
+    !> (state, ierr): returns the state kept between iterations in an allocatable array of int8, which is allocated to its size.
     procedure :: save_state
-    !> (state, ierr): goes on where the plan was that saved `state`, one of the same configuration, on the same rank of as many.
+    !> (state, ierr): continues from a saved `state`. It must have the same configuration, and be from the same rank of the same
+    !> number of ranks.
     procedure :: restore_state
-    !> (ierr): most bytes of what encode makes, int64.
+    !> (ierr): returns the largest size of an encoded gradient in bytes, int64.
     procedure :: encoded_bytes
-    !> (gradient, encoded, ierr): for those who move bytes themselves: compresses a real32 gradient as this rank's next run would,
-    !> without communication, into an allocatable array of int8, which is allocated to its size. weir_decode reads it, anywhere. This
-    !> counts as a run, all of which was delivered.
+    !> (gradient, encoded, ierr): compresses a real32 gradient as this rank's next run would, without communication, for programs
+    !> that move bytes themselves. `encoded` is an allocatable array of int8, which is allocated to its size. weir_decode reads it
+    !> anywhere. This counts as a run that has delivered everything.
     generic :: encode => encode_1, encode_2, encode_3
     generic :: assignment(=) => refuse_copy
     procedure, private :: run_address, run_sparse_address, start_address, start_sparse_address
@@ -99,7 +102,7 @@ module weir_plans
     final :: finalise
   end type
 
-  !> For the module of fused tensors, too.
+  !> Also used by the module of fused tensors.
   interface copy_values
     module procedure copy_real32, copy_real64
   end interface
@@ -129,7 +132,7 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  !> Says what is wrong with a gradient, if anything. Its address is then null for C, which tells the other ranks.
+  !> Reports what is wrong with a gradient, if anything. C then gets a null address, which fails the run on the other ranks, too.
   subroutine check(self, gradient, refusal)
     class(weir_allreduce_plan), intent(in) :: self
     type(array_view), intent(inout) :: gradient
@@ -152,7 +155,7 @@ contains
     end if
   end subroutine
 
-  !> A refused gradient is an error of the run's end, as on the other ranks.
+  !> Reports a refused gradient at the end of the run, as the other ranks do.
   subroutine end_start(self, status, refusal, ierr)
     class(weir_allreduce_plan), intent(inout) :: self
     integer(c_int), intent(in) :: status
@@ -244,7 +247,7 @@ contains
     call end_call(c_plan_run_sparse_on_stream(self%handle, gradient, stream, unused), self%owner, ierr)
   end subroutine
 
-  !> What keeps a result from being copied into an array of `type`.
+  !> Returns why a result cannot be copied into an array of `type`.
   subroutine check_copy(self, what, type, refusal)
     class(weir_allreduce_plan), intent(in) :: self
     character(len=*), intent(in) :: what, type
@@ -279,7 +282,7 @@ contains
   end subroutine
 
   !@ end
-  !> Offsets from 0, unsigned in C, become indices from 1.
+  !> Converts offsets from 0, unsigned in C, to indices from 1.
   subroutine copy_indices(c, indices)
     type(c_sparse_result), intent(in) :: c
     integer(int64), allocatable, intent(inout) :: indices(:)

@@ -1,4 +1,4 @@
-! weir_schedules.f90: what the next forward pass needs first travels first.
+! weir_schedules.f90: sends first what the next forward pass needs first.
 module weir_schedules
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_loc, c_null_char, c_null_ptr, c_ptr
   use weir_c
@@ -11,29 +11,30 @@ module weir_schedules
   private
   public :: weir_schedule, c_handle_of_schedule
 
-  !> Priorities of a model's blocks, and what is in flight for each. It communicates only through the runs that it is given. It
+  !> Priorities of a model's blocks, and the runs in flight for each. It communicates only through the runs that it is given. It
   !> cannot be copied. It ends with destroy or with its scope.
   type :: weir_schedule
     private
     type(c_ptr) :: handle = c_null_ptr
     type(comm_owner), pointer :: owner => null()
   contains
-    !> (comm, blocks, ierr): the names of blocks, an array of texts, in the order of the forward pass, all different. Plans that are
-    !> given to the schedule must come from `comm`, and outlive their runs. A schedule that was there before ends first.
+    !> (comm, blocks, ierr): takes the names of blocks, an array of texts, in the order of the forward pass, all different. Plans
+    !> that are given to the schedule must come from `comm`, and outlive their runs. A schedule that this variable had before ends
+    !> first.
     procedure :: create
-    !> (ierr): forgets what is in flight; the plans still finish it.
+    !> (ierr): forgets the runs in flight; the plans still finish them.
     procedure :: destroy
-    !> (block, ierr): for everything in this block: the first block's is the number of blocks, the last one's is 1.
+    !> (block, ierr): returns the priority for everything in this block: the number of blocks for the first block, 1 for the last.
     procedure :: priority
-    !> (block, plan, ierr): notes the run that the plan has in flight as one of this block.
+    !> (block, plan, ierr): records the plan's run in flight as one of this block.
     procedure :: started
-    !> (block, done, ierr): makes progress on everything in flight; `done` once nothing of this block is.
+    !> (block, done, ierr): makes progress on everything in flight. `done` is true once no run of this block is.
     procedure :: test
-    !> (block, ierr): until nothing of this block is in flight.
+    !> (block, ierr): waits until no run of this block is in flight.
     procedure :: wait
-    !> (ierr): the same for all blocks.
+    !> (ierr): waits for all blocks.
     procedure :: wait_all
-    !> (block, ierr): how many runs of this block were in flight as of the last test or wait.
+    !> (block, ierr): returns how many runs of this block were in flight as of the last test or wait.
     procedure :: pending
     generic :: assignment(=) => refuse_copy
     procedure, private :: refuse_copy

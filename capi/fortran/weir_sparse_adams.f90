@@ -11,40 +11,41 @@ module weir_sparse_adams
   public :: weir_sparse_adam, c_handle_of_sparse_adam
 
   !> Adam for the sparse updates of plans, in time proportional to their entries. It belongs to no communicator, and no call is
-  !> collective: ranks that are given the same updates keep the same weights, bit for bit. It cannot be copied. It ends with destroy
+  !> collective. Ranks that are given the same updates keep the same weights, bit for bit. It cannot be copied. It ends with destroy
   !> or with its scope.
   type :: weir_sparse_adam
     private
     type(c_ptr) :: handle = c_null_ptr
-    type(comm_owner), pointer :: owner => null() !< of no communicator: it has the text of the last refusal
-    integer(c_int32_t), allocatable :: offsets(:) !< of a step, from 0, unsigned in C
+    type(comm_owner), pointer :: owner => null() !< without a communicator: it holds the text of the last error
+    integer(c_int32_t), allocatable :: offsets(:) !< arguments of a step, from 0, unsigned in C
     character(len=WEIR_TEXT_LENGTH) :: name = ''
   contains
-    !> (config, ierr): a weir_sparse_adam_config. One that this variable had before ends first, with its moments.
+    !> (config, ierr): takes a weir_sparse_adam_config. An optimizer that this variable had before ends first, with its moments.
     procedure :: create
     !> (ierr)
     procedure :: destroy
-    !> (indices, values, weights, learning_rate, ierr): one step. `indices`, int64, ascend from 1, none twice, and `values` are
-    !> real32, as sparse_result of a plan gives them; `weights` are real32 of rank 1, contiguous, as many as the configuration says.
-    !> (count, indices, values, weights, learning_rate, ierr): the same with what sparse_result gives as addresses, without a copy.
-    !> WEIR_ERR_ARGUMENT where one of these will not do; nothing has changed then.
+    !> (indices, values, weights, learning_rate, ierr): takes one step. `indices`, int64, ascend strictly from 1, and `values` are
+    !> real32, as returned by sparse_result of a plan. `weights` are real32 of rank 1, contiguous, with the configured number of
+    !> elements. (count, indices, values, weights, learning_rate, ierr): takes the addresses that sparse_result returns, without a
+    !> copy. WEIR_ERR_ARGUMENT if an argument is wrong; nothing has changed then.
     generic :: step => step_arrays, step_addresses
-    !> As step: a part of an update that comes in several, no index being in two. step with the last part ends the step.
+    !> Takes a part of an update that comes in several, as step does. No index may be in two parts. step with the last part ends the
+    !> step.
     generic :: step_part => step_part_arrays, step_part_addresses
-    !> (ierr): those that have ended, int64.
+    !> (ierr): returns the number of steps taken, int64.
     procedure :: steps
-    !> (config, ierr): what is in force.
+    !> (config, ierr): returns the configuration in force.
     procedure :: config => get_config
-    !> (ierr): bytes that this holds, besides the caller's arrays, int64.
+    !> (ierr): returns the bytes that this object holds, without the caller's arrays, int64.
     procedure :: memory_bytes
-    !> (state, ierr): moments and the number of steps, the same on all ranks, in an allocatable array of int8, which is allocated to
-    !> its size. WEIR_ERR_BUSY between the parts of a step.
+    !> (state, ierr): returns moments and the number of steps, the same on all ranks, in an allocatable array of int8, which is
+    !> allocated to its size. WEIR_ERR_BUSY between the parts of a step.
     procedure :: save_state
-    !> (state, ierr): goes on where the one was that saved `state`: of the same count and `exact`, on any number of ranks.
+    !> (state, ierr): continues from a saved `state` with the same count and `exact`, on any number of ranks.
     procedure :: restore_state
-    !> (ierr): forgets moments, the number of steps, and the parts of a step that has not ended.
+    !> (ierr): clears moments, the number of steps, and the parts of an unfinished step.
     procedure :: reset
-    !> (): text of the last error of these. Entries count from 0 in those that C tells.
+    !> (): returns the text of the last error of such an optimizer. In errors found by C, entries count from 0.
     procedure :: last_error
     generic :: assignment(=) => refuse_copy
     procedure, private :: step_arrays, step_addresses, step_part_arrays, step_part_addresses
@@ -151,7 +152,7 @@ contains
     bits = int(merge(value - whole, value, value >= whole / 2), c_int32_t)
   end function
 
-  !> Ends a call that is refused here. C checks the handle only.
+  !> Ends a call that is refused here. C only checks the handle.
   subroutine refuse(self, refusal, ierr)
     class(weir_sparse_adam), intent(in) :: self
     character(len=*), intent(in) :: refusal
@@ -214,7 +215,7 @@ contains
     text = last_text(self%owner)
   end function
 
-  subroutine refuse_copy(to, from)
+  impure elemental subroutine refuse_copy(to, from)
     class(weir_sparse_adam), intent(inout) :: to
     type(weir_sparse_adam), intent(in) :: from
 

@@ -11,63 +11,66 @@ module weir_tables
   private
   public :: weir_embedding_table, c_handle_of_embedding
 
-  !> One table, its optimizer's state, and what is in flight on it. It cannot be copied. It ends with destroy or with its scope.
+  !> One table, its optimizer's state, and the calls in flight on it. It cannot be copied. It ends with destroy or with its scope.
   !>
   !> Ids and rows count from 0, as in C: ids are data. Vectors and gradients are real32 arrays of rank 2, one column for each id:
-  !> (width, number of ids). Arrays are never copied, so they must be contiguous: others, and those of another shape, are
-  !> WEIR_ERR_ARGUMENT, on all ranks, when the call ends.
+  !> (width, number of ids). Arrays are never copied, so they must be contiguous. If an array's layout or shape is wrong, all ranks
+  !> return WEIR_ERR_ARGUMENT at the end of the call.
   !>
-  !> In flight at once: one prefetch, one lookup, one update. Their errors are returned once, by their test or wait.
+  !> One prefetch, one lookup and one update may be in flight at once. Their errors are returned once, by their test or wait.
   type :: weir_embedding_table
     private
     type(c_ptr) :: handle = c_null_ptr
     type(comm_owner), pointer :: owner => null()
-    integer(int64) :: width = 0 !< 0 where there is no table
+    integer(int64) :: width = 0 !< 0 if there is no table
     character(len=WEIR_TEXT_LENGTH) :: name = ''
-    character(len=:), allocatable :: lookup_refusal, prefetch_refusal !< what was wrong with the arrays of the call in flight
+    character(len=:), allocatable :: lookup_refusal, prefetch_refusal !< the error in the arrays of the call in flight
   contains
-    !> Collective. (comm, config, ierr): a table that this variable had before ends first, with its rows.
+    !> Collective. (comm, config, ierr): makes the table. A table that this variable had before ends first, with its rows.
     procedure :: create
     !> (ierr): finishes calls in flight.
     procedure :: destroy
-    !> Collective, nonblocking. (ids, vectors, ierr): vectors(:, i) becomes the row ids(i), as all earlier updates have left it.
-    !> Declare vectors asynchronous, and leave them alone until the lookup has finished; ids, int32 or int64, may change at once.
+    !> Collective, nonblocking. (ids, vectors, ierr): sets vectors(:, i) to the row ids(i), as all earlier updates have left it.
+    !> Declare vectors asynchronous, and do not touch them until the lookup has finished. ids, int32 or int64, may change at once.
     generic :: lookup => lookup_int32, lookup_int64
-    !> (done, ierr): makes progress on everything in flight on the communicator; `done` once the last lookup has finished.
+    !> (done, ierr): makes progress on everything in flight on the communicator. `done` is true once the last lookup has finished.
     procedure :: lookup_test
-    !> (ierr): until the last lookup has finished.
+    !> (ierr): waits until the last lookup has finished.
     procedure :: lookup_wait
-    !> Collective, nonblocking. (ids, ierr): what the next lookup will ask for. Nobody needs to wait.
+    !> Collective, nonblocking. (ids, ierr): announces the ids of the next lookup. No wait is needed.
     generic :: prefetch => prefetch_int32, prefetch_int64
     procedure :: prefetch_test
     procedure :: prefetch_wait
-    !> Collective, nonblocking, once per lookup. (gradients, ierr): of the vectors of the last lookup; they may change at once.
+    !> Collective, nonblocking, once per lookup. (gradients, ierr): takes the gradients of the last lookup's vectors. They may
+    !> change at once.
     procedure :: update
     procedure :: update_test
     procedure :: update_wait
-    !> The same for tables in CUDA memory, by addresses, type(c_ptr): (ids, count, vectors, stream, ierr),
-    !> (ids, count, stream, ierr) and (gradients, count, stream, ierr), count int64. Ids may be in host memory, too.
+    !> Do the same for tables in CUDA memory, by addresses, type(c_ptr): (ids, count, vectors, stream, ierr), (ids, count, stream,
+    !> ierr) and (gradients, count, stream, ierr), count int64. Ids may be in host memory, too.
     procedure :: lookup_int32_on_stream
     procedure :: lookup_int64_on_stream
     procedure :: prefetch_int32_on_stream
     procedure :: prefetch_int64_on_stream
     procedure :: update_on_stream
-    !> (learning_rate, ierr): real64, for all later updates, equal on all ranks.
+    !> (learning_rate, ierr): sets the learning rate, real64, of all later updates. It must be equal on all ranks.
     procedure :: set_learning_rate
-    !> Collective, blocking. (first, values, ierr): this rank's range of rows, from the int64 `first` on, as many as columns of
-    !> values(width, :); perhaps none.
+    !> Collective, blocking. (first, values, ierr): returns a range of rows for this rank, from the int64 `first` on, one for each
+    !> column of values(width, :). The range may be empty.
     procedure :: export_rows
-    !> The same. Where ranges of ranks overlap, the highest rank's values win. The optimizer's state stays as it is.
+    !> Collective, blocking. (first, values, ierr): sets such ranges of rows. If ranges of ranks overlap, the highest rank's values
+    !> win. The optimizer's state stays unchanged.
     procedure :: import_rows
-    !> (config, ierr): what is in force.
+    !> (config, ierr): returns the configuration in force.
     procedure :: config => get_config
-    !> (statistics, ierr): what the last lookup and the last update did on this rank.
+    !> (statistics, ierr): returns what the last lookup and the last update did on this rank.
     procedure :: statistics => get_statistics
-    !> (ierr): bytes that this table holds on this rank, int64.
+    !> (ierr): returns the bytes that this table holds on this rank, int64.
     procedure :: memory_bytes
-    !> (state, ierr): this rank's rows and what belongs to them, in an allocatable array of int8, which is allocated to its size.
+    !> (state, ierr): returns this rank's rows and their state in an allocatable array of int8, which is allocated to its size.
     procedure :: save_state
-    !> (state, ierr): goes on where the table was that saved `state`, one of the same configuration, on the same rank of as many.
+    !> (state, ierr): continues from a saved `state`. It must have the same configuration, and be from the same rank of the same
+    !> number of ranks.
     procedure :: restore_state
     generic :: assignment(=) => refuse_copy
     procedure, private :: lookup_int32, lookup_int64, prefetch_int32, prefetch_int64, refuse_copy
@@ -96,8 +99,8 @@ contains
     call end_call(status, owner_of(comm), ierr)
   end subroutine
 
-  !> Notes what is wrong with an array of `shape`. Its address is then null for C, which tells the other ranks. `columns`: as many
-  !> as there must be, or -1.
+  !> Records what is wrong with an array of `shape`. C then gets a null address, which fails the call on the other ranks, too.
+  !> `columns`: the required number, or -1.
   subroutine check(name, width, what, view, shape, columns, refusal)
     character(len=*), intent(in) :: name, what
     integer(int64), intent(in) :: width, shape(2), columns
@@ -126,7 +129,7 @@ contains
     if (.not. view%usable) refusal = 'table '''//trim(name)//''': the array of ids '//why_unusable(view)
   end subroutine
 
-  !> Refused arrays are an error of the call's end, as on the other ranks.
+  !> Reports refused arrays at the end of the call, as the other ranks do.
   subroutine end_start(owner, status, refused, kept, ierr)
     type(comm_owner), pointer, intent(in) :: owner
     integer(c_int), intent(in) :: status
@@ -236,6 +239,8 @@ contains
     class(weir_embedding_table), intent(inout) :: self
 
     self%width = 0
+    if (allocated(self%lookup_refusal)) deallocate (self%lookup_refusal)
+    if (allocated(self%prefetch_refusal)) deallocate (self%prefetch_refusal)
   end subroutine
 
   !@ procedures of weir_embedding

@@ -1,4 +1,4 @@
-! weir_text.f90: texts of C to those of Fortran and back.
+! weir_text.f90: converts texts between C and Fortran.
 module weir_text
   use, intrinsic :: iso_c_binding, only: c_associated, c_char, c_f_pointer, c_loc, c_null_char, c_ptr, c_size_t
   implicit none
@@ -15,7 +15,7 @@ module weir_text
 
 contains
 
-  !> The address of `text` without trailing blanks, copied to `buffer`, which has room for it and a null character.
+  !> Returns the address of `text` without trailing blanks, copied to `buffer`, which must have room for it and a null character.
   function c_text(text, buffer) result(address)
     character(len=*), intent(in) :: text
     character(kind=c_char), intent(out), target :: buffer(:)
@@ -30,7 +30,7 @@ contains
     address = c_loc(buffer(1))
   end function
 
-  !> A copy of the text at `address`; empty where that is null.
+  !> Returns a copy of the text at `address`, or an empty text if that is null.
   function text_of(address) result(text)
     type(c_ptr), intent(in) :: address
     character(len=:), allocatable :: text

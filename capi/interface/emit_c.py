@@ -1,4 +1,4 @@
-"""include/weir/types.h, include/weir/types.hpp, src/base/fields.hpp and capi/convert.hpp."""
+"""Makes include/weir/types.h, include/weir/types.hpp, src/base/fields.hpp and capi/convert.hpp."""
 import re
 import textwrap
 
@@ -10,7 +10,7 @@ CPP_TYPES = {"int64": "std::int64_t", "uint64": "std::uint64_t", "float64": "dou
 
 
 def wrapped(text, first, rest, last=""):
-    """`text` as a comment: its first line begins with `first`, further ones with `rest`; `last` ends it."""
+    """Returns `text` as a comment. The first line begins with `first`, others with `rest`. `last` ends it."""
     lines = []
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         if number:
@@ -29,7 +29,7 @@ def cpp_comment(text, indent=""):
 
 
 def with_comment(code, doc, before, behind):
-    """The comment behind `code` where both fit on a line, else above."""
+    """Returns `code` with the comment behind it if both fit on a line, else above it."""
     if not doc:
         return [code]
     line = code + behind(doc)
@@ -46,7 +46,7 @@ def cpp_line(code, doc):
 
 
 def c_doc(interface, field):
-    """A field's type, where C's own does not say it, before what it is."""
+    """Returns a field's description, preceded by its type if the C type does not show it."""
     enum = interface.enum(field.type)
     prefix = f"{enum.c_name}: " if enum else "nonzero: " if field.type == "bool" else ""
     suffix = "; copied" if field.type == "text" and field.default is not None else ""
@@ -68,7 +68,7 @@ BEHIND = re.compile(r"(.*?\S)( ?)( ///< .*| /\*\*< .*\*/)")
 
 
 def aligned(lines):
-    """Comments behind consecutive lines in one column, where that keeps all of them short enough."""
+    """Aligns the comments behind consecutive lines in one column, if all lines stay short enough."""
     out, run = [], []
 
     def flush():
@@ -90,7 +90,7 @@ def aligned(lines):
 
 def types_h(interface):
     out = ["/* weir/types.h: the enumerations and structs of the C interface. Included by weir/weir.h.",
-           " * Made by capi/interface/generate.py from interface.toml: change that. */",
+           " * Made by capi/interface/generate.py from interface.toml. Edit that file. */",
            "#ifndef WEIR_TYPES_H", "#define WEIR_TYPES_H", "", "#include <stddef.h>", "#include <stdint.h>", ""]
     for enum in interface.enums:
         out += c_comment(enum.doc.replace("WEIR_ERR", "WEIR_ERR"))
@@ -100,7 +100,7 @@ def types_h(interface):
             out += c_line(f"  {enum.constant(value.name)} = {value.value}{comma}", value.doc)
         out += [f"}} {enum.c_name};", ""]
     for name, of in CONSTANTS.items():
-        out += [f"#define WEIR_{name.upper()} {len(interface.enum(of).values)} /**< values of {interface.enum(of).c_name} */", ""]
+        out += [f"#define WEIR_{name.upper()} {len(interface.enum(of).values)} /**< number of values of {interface.enum(of).c_name} */", ""]
     for struct in interface.structs:
         initializer = f"{struct.c_name.upper()}_INIT"
         out += c_comment(struct.doc + (f" Start from {initializer}." if struct.is_config else " Set struct_size to its size before a call fills it."))
@@ -134,7 +134,7 @@ def cpp_default(interface, field):
 
 def types_hpp(interface):
     out = ["// weir/types.hpp: the enumerations and structs of the C++ interface. Included by weir/weir.hpp.",
-           "// Made by capi/interface/generate.py from interface.toml: change that.",
+           "// Made by capi/interface/generate.py from interface.toml. Edit that file.",
            "#ifndef WEIR_TYPES_HPP", "#define WEIR_TYPES_HPP", "", "#include <array>", "#include <cstdint>", "#include <string>", "#include <string_view>", "", "namespace weir {", ""]
     for enum in interface.enums:
         out += cpp_comment(enum.doc)
@@ -147,7 +147,7 @@ def types_hpp(interface):
         else:
             out += [f"enum class {enum.name} : std::int32_t {{ " + ", ".join(f"{value.name} = {value.value}" for value in enum.values) + " };", ""]
     for name, of in CONSTANTS.items():
-        out += [f"inline constexpr int {name} = {len(interface.enum(of).values)};  ///< values of {of}", ""]
+        out += [f"inline constexpr int {name} = {len(interface.enum(of).values)};  ///< number of values of {of}", ""]
     for struct in (struct for struct in interface.structs if not struct.is_array):
         out += cpp_comment(struct.doc)
         out.append(f"struct {struct.name} {{")
@@ -162,13 +162,13 @@ def types_hpp(interface):
 
 def fields_hpp(interface):
     out = ["// fields.hpp: names of enumerators, and the fields of configurations with their limits, for checks, comparison and messages.",
-           "// Made by capi/interface/generate.py from interface.toml: change that.",
+           "// Made by capi/interface/generate.py from interface.toml. Edit that file.",
            "#pragma once", "", "#include <array>", "#include <limits>", "#include <string_view>", "#include <weir/types.hpp>", "", "namespace weir {", "",
            "/// The names of an enumeration's values, which are 0, 1, 2, ...", "template <class Enum>", "inline constexpr std::array<std::string_view, 0> names_of{};", "// clang-format off"]
     for enum in interface.enums:
         names = ", ".join(f'"{value.text}"' for value in enum.values)
         out += ["template <>", f"inline constexpr std::array<std::string_view, {len(enum.values)}> names_of<{enum.name}> = {{{names}}};"]
-    out += ["// clang-format on", "", "/// What is known of a field besides its value.", "struct FieldInfo {", "  std::string_view name;",
+    out += ["// clang-format on", "", "/// Describes a field.", "struct FieldInfo {", "  std::string_view name;",
             "  bool agreed = true;  ///< equal on all ranks", "  double least = -std::numeric_limits<double>::infinity();",
             "  double most = std::numeric_limits<double>::infinity();", '  std::string_view most_text{};  ///< as text: "2^48"',
             '  std::string_view example{};  ///< a sensible value; empty where any is', "};", ""]
@@ -191,7 +191,7 @@ def fields_hpp(interface):
 
 
 def convert_hpp(interface):
-    out = ["// convert.hpp: structs of C to those of C++ and back.", "// Made by capi/interface/generate.py from interface.toml: change that.",
+    out = ["// convert.hpp: structs of C to those of C++ and back.", "// Made by capi/interface/generate.py from interface.toml. Edit that file.",
            "#pragma once", "", "#include <weir/types.h>", "", "#include <algorithm>", "#include <weir/types.hpp>", "", "namespace weir::capi {", ""]
     for struct in (struct for struct in interface.structs if not struct.is_array):
         if struct.is_config:

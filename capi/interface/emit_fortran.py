@@ -1,4 +1,4 @@
-"""Fortran's constants, derived types, bind(C) structs and interfaces: weir_types.f90 and weir_c.f90."""
+"""Makes Fortran's constants, derived types, bind(C) structs and interfaces: weir_types.f90 and weir_c.f90."""
 import re
 import textwrap
 
@@ -8,9 +8,9 @@ from model import CONSTANTS, ROOT
 WIDTH = 132
 HEADERS = ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h")
 TEXT_LENGTH = 64  # of texts in configurations
-LONG_TEXT_LENGTH = 4096  # of those that may be paths: Linux takes none of so many characters
+LONG_TEXT_LENGTH = 4096  # of texts that may be paths: Linux accepts no longer path
 INT64, FLOAT64, INT32, POINTER = "integer(c_int64_t)", "real(c_double)", "integer(c_int32_t)", "type(c_ptr)"
-# The type of a field in Fortran and in C; those that are not here are enumerations.
+# The type of a field in Fortran and in C. Types that are not here are enumerations.
 FIELDS = {"int64": ("integer(int64)", INT64), "uint64": ("integer(int64)", INT64), "float64": ("real(real64)", FLOAT64),
           "int32": ("integer", INT32), "bool": ("logical", INT32), "text": ("character(len=:), allocatable", POINTER),
           "view": ("character(len=:), allocatable", POINTER), "indices": (None, POINTER), "values": (None, POINTER)}
@@ -18,7 +18,8 @@ SCALARS = {"int": "integer(c_int)", "int32_t": INT32, "int64_t": INT64, "double"
 RESULTS = {"weir_status": "integer(c_int)", "const char*": POINTER}
 ISO_C_BINDING = "c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, c_sizeof"
 FUNCTION_POINTERS = {"weir_log_function", "weir_operator_body"}
-ARRAYS = {"ranks", "shares", "steps", "blocks", "tensors", "parts", "layers", "rates"}  # arguments whose type does not say that they are more than one
+ARRAYS = {"ranks", "shares", "steps", "blocks", "tensors", "parts", "layers", "rates"}  # arguments that are arrays, although their
+                                                                                        # type does not show it
 
 
 def wrap(text, width, first, rest):
@@ -26,7 +27,7 @@ def wrap(text, width, first, rest):
 
 
 def doc_lines(text, indent):
-    """`text` as the comment above what follows."""
+    """Returns `text` as a comment above the code that follows."""
     lines = []
     for number, paragraph in enumerate(text.strip().split("\n\n")):
         if number:
@@ -36,7 +37,7 @@ def doc_lines(text, indent):
 
 
 def with_doc(code, doc, indent):
-    """The comment behind `code` where both fit on a line, else above."""
+    """Returns `code` with the comment behind it if both fit on a line, else above it."""
     if not doc:
         return [code]
     line = f"{code} !< {doc}"
@@ -44,23 +45,23 @@ def with_doc(code, doc, indent):
 
 
 def statement(code, indent):
-    """A statement on as many lines as it needs."""
+    """Splits a statement into as many lines as it needs."""
     lines = wrap(code, WIDTH - 2, indent, indent + "  ")
     return [line + " &" for line in lines[:-1]] + lines[-1:]
 
 
 def short(name):
-    """weir_plan_run -> plan_run"""
+    """Turns weir_plan_run into plan_run."""
     return name.removeprefix("weir_")
 
 
 def kinds(declaration):
-    """What of iso_c_binding and of this module a declaration names."""
+    """Returns the names from iso_c_binding and from this module that a declaration uses."""
     return re.findall(r"\bc_\w+", declaration)
 
 
 def statuses():
-    """(name, value, text) of every status."""
+    """Returns (name, value, text) of every status."""
     header = (ROOT / "include/weir/status.h").read_text()
     return [(f"WEIR_{name}", value, text) for name, value, text in re.findall(r'X\((\w+), (\d+), "([^"]*)"\)', header)]
 
@@ -84,7 +85,7 @@ def default_of(interface, struct, field):
 
 
 def field_doc(interface, field):
-    """What a field is, after the constants that it takes."""
+    """Returns a field's description, preceded by the constants that it takes."""
     enum = interface.enum(field.type)
     doc = field.doc.replace("NonFinite::skip", "WEIR_NON_FINITE_SKIP").replace("Routing::by_node", "WEIR_ROUTING_BY_NODE")
     return (f"{enum.constant(enum.values[0].name)}, ...: " if enum else "") + doc
@@ -92,7 +93,7 @@ def field_doc(interface, field):
 
 def types_f90(interface):
     out = ["! weir_types.f90: the constants, configurations and results of Fortran. Used through module weir.",
-           "! Made by capi/interface/generate.py from interface.toml and status.h: change those.",
+           "! Made by capi/interface/generate.py from interface.toml and status.h. Edit those files.",
            "module weir_types",
            "  use, intrinsic :: iso_fortran_env, only: int64, real64",
            "  implicit none",
@@ -109,9 +110,9 @@ def types_f90(interface):
     for name, of in CONSTANTS.items():
         values = interface.enum(of).values
         first = interface.enum(of).constant(values[0].name)
-        out += [f"  integer, parameter :: WEIR_{name.upper()} = {len(values)} !< values of {first}, ...", ""]
+        out += [f"  integer, parameter :: WEIR_{name.upper()} = {len(values)} !< number of values of {first}, ...", ""]
     out += [f"  integer, parameter :: WEIR_TEXT_LENGTH = {TEXT_LENGTH} !< of texts in configurations; longer ones are cut",
-            f"  integer, parameter :: WEIR_LONG_TEXT_LENGTH = {LONG_TEXT_LENGTH} !< of folders and the like: no path is longer", ""]
+            f"  integer, parameter :: WEIR_LONG_TEXT_LENGTH = {LONG_TEXT_LENGTH} !< length of texts that may be paths; no path is longer", ""]
     for struct in (struct for struct in interface.structs if not struct.is_array):
         out += [*doc_lines(struct.doc, "  "), f"  type :: {struct.c_name}"]
         for field in struct.fields:
@@ -123,7 +124,7 @@ def types_f90(interface):
 
 
 def argument(interface, given):
-    """The declaration of a dummy argument. None is intent(out), since calls that fail leave what they are given as it was."""
+    """Returns the declaration of a dummy argument. None is intent(out), because calls that fail must not change their arguments."""
     base, stars = given.type.rstrip("*"), given.type.count("*")
     if base in FUNCTION_POINTERS:
         return "type(c_funptr), value"
@@ -231,7 +232,7 @@ def c_f90(interface):
     own = [f"c_{short(item.c_name)}" for item in interface.structs] + [f"c_{short(item.name)}" for item in functions]
     own += [f"{short(struct.c_name)}_texts" for struct in counted]
     return ["! weir_c.f90: the C interface as Fortran sees it, and its structs to those of weir_types and back. Not for users.",
-            "! Made by capi/interface/generate.py from interface.toml and the headers in include/weir: change those.",
+            "! Made by capi/interface/generate.py from interface.toml and the headers in include/weir. Edit those files.",
             "module weir_c",
             *statement(f"use, intrinsic :: iso_c_binding, only: {ISO_C_BINDING}", "  "),
             "  use weir_text, only: c_text, text_of",

@@ -1,8 +1,11 @@
-"""The sources of Fortran's modules: what is written by hand in capi/fortran, with its loops unrolled and the procedures of its classes filled in.
+"""Makes the sources of Fortran's modules from the handwritten ones in capi/fortran.
 
-    !@ for kind = real32 | real64          the lines up to `!@ end`, once with real32 in place of @kind@ and once with real64
-    !@ for rank, dims = 1; : | 2; :, :     the same with several names
-    !@ procedures of weir_plan             what follows from the prototypes of the C functions that begin so, and from the list of classes
+Unrolls the loops in them and fills in the procedures of classes:
+
+    !@ for kind = real32 | real64          repeats the lines up to `!@ end`, with real32, then real64 for @kind@
+    !@ for rank, dims = 1; : | 2; :, :     does the same with several names
+    !@ procedures of weir_plan             inserts procedures for the C functions with this prefix, from the list
+                                           of classes and the prototypes
 """
 import re
 
@@ -12,13 +15,13 @@ FOLDER = model.ROOT / "capi/fortran"
 LOOP = re.compile(r"\s*!@ for ([\w, ]+?) = (.*)")
 PROCEDURES = re.compile(r"\s*!@ procedures of (\w+)")
 HEADERS = ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h")
-# C functions that no procedure of Fortran is: they are for save_state, or for other bindings.
+# C functions without a Fortran procedure: they serve save_state, or other bindings.
 INTERNAL = {"state_bytes", "refuse"}
 VALUES = {"double": "real(real64)", "int64_t": "integer(int64)"}
 
 
 def unrolled(lines, interface):
-    """`lines` without directives."""
+    """Returns `lines` with all directives carried out."""
     out, lines = [], iter(lines)
     for line in lines:
         loop, procedures = LOOP.match(line), PROCEDURES.match(line)
@@ -26,7 +29,10 @@ def unrolled(lines, interface):
             names = [name.strip() for name in loop[1].split(",")]
             body = unrolled(block(lines), interface)
             for values in loop[2].split("|"):
-                values = dict(zip(names, (value.strip() for value in values.split(";")), strict=True))
+                values = [value.strip() for value in values.split(";")]
+                if len(values) != len(names):
+                    raise SystemExit(f"capi/fortran: {len(names)} values are needed in '{line.strip()}'")
+                values = dict(zip(names, values))
                 out += [re.sub(r"@(\w+)@", lambda match: values.get(match[1], match[0]), inner) for inner in body]
         elif procedures:
             out += class_procedures(interface, procedures[1])
@@ -36,7 +42,7 @@ def unrolled(lines, interface):
 
 
 def block(lines):
-    """The lines up to the `!@ end` of a loop."""
+    """Returns the lines up to the `!@ end` of a loop."""
     depth, inside = 1, []
     for line in lines:
         depth += 1 if LOOP.match(line) else -1 if line.strip() == "!@ end" else 0
@@ -69,14 +75,14 @@ class Emitter:
                          [self.self_of(const), *declarations, "integer, intent(out), optional :: ierr"], body)
 
     def plain(self, name, const, arguments=(), declarations=(), given=()):
-        """Hands on what it is given."""
+        """Makes a procedure that passes its arguments on."""
         refusal = self.row.refusals.get(name)
         end = f"call end_call({self.call(name, *given)}, self%owner, ierr{f', self%{refusal}' if refusal else ''})"
         forget = [f"if (allocated(self%{refusal})) deallocate (self%{refusal})"] if refusal else []
         return self.subroutine(name, const, list(arguments), list(declarations), [end, *forget])
 
     def found(self, name, const, c_type, type_, text=None):
-        """Returns a number that C fills in."""
+        """Makes a function that returns a number that C fills in."""
         arguments = ["self", *([text] if text else []), "ierr"]
         declarations = [self.self_of(const), *([f"character(len=*), intent(in) :: {text}"] if text else []),
                         "integer, intent(out), optional :: ierr", f"{type_} :: found", f"integer({c_type}) :: c_found"]
@@ -94,7 +100,7 @@ class Emitter:
                                ["c_done = 0", f"status = {self.call(name, *given)}", "done = c_done /= 0", end])
 
     def filled(self, name, const, argument):
-        """Fills a struct of the caller."""
+        """Makes a procedure that fills a struct of the caller."""
         type_ = argument.type.rstrip("*")
         return self.subroutine(name, const, [argument.name],
                                [f"type({type_}), intent(inout) :: {argument.name}", f"type(c_{type_.removeprefix('weir_')}) :: c",
@@ -107,7 +113,7 @@ class Emitter:
                          [f"text = text_of({self.call(name)})"], "text")
 
     def handed(self, name, arguments):
-        """Hands on a name and an object of another class."""
+        """Makes a procedure that passes on a name and an object of another class."""
         text, other = arguments[0].name, next(row for row in self.interface.classes if row.handle == arguments[1].type.rstrip("*"))
         return self.plain(name, False, [text, arguments[1].name],
                           [f"character(len=*), intent(in) :: {text}", f"class({other.fortran}), intent(in) :: {arguments[1].name}"],
@@ -131,7 +137,7 @@ class Emitter:
                                 f"call end_call({self.call('restore_state', 'view%address', 'view%count')}, self%owner, ierr, refusal)"])
 
     def ends(self):
-        """destroy, finalise and refuse_copy: what each class has whatever it is."""
+        """Makes destroy, finalise and refuse_copy, which every class has."""
         forget = ["call forget(self)"] if self.row.forgets else []
         out = self.subroutine("destroy", False, [], ["type(comm_owner), pointer :: owner", "integer(c_int) :: status"],
                               ["owner => self%owner", f"status = {self.call('destroy')}", "if (status == WEIR_OK) then",
@@ -140,7 +146,7 @@ class Emitter:
         out += procedure("impure elemental subroutine", "finalise", ["self"],
                          [f"type({self.row.fortran}), intent(inout) :: self", "integer(c_int) :: status"],
                          [f"status = {self.call('destroy')}", "self%handle = c_null_ptr", "call end_user(self%owner, status)", *forget])
-        return out + procedure("subroutine", "refuse_copy", ["to", "from"],
+        return out + procedure("impure elemental subroutine", "refuse_copy", ["to", "from"],
                                [f"class({self.row.fortran}), intent(inout) :: to", f"type({self.row.fortran}), intent(in) :: from"],
                                ["if (associated(to%owner) .or. associated(from%owner)) &",
                                 f"  call stop_with('a {self.row.fortran} cannot be copied: pass it as an argument, or point to it')"])
@@ -150,7 +156,7 @@ class Emitter:
                          [f"class({self.row.fortran}), intent(in) :: object", "type(c_ptr) :: handle"], ["handle = object%handle"], "handle")
 
     def of(self, function):
-        """The procedure that a C function's prototype asks for; nothing where it must be written by hand."""
+        """Makes the procedure for a C function's prototype. Returns nothing if it must be written by hand."""
         name, const, rest = function.name.removeprefix(self.row.c + "_"), function.arguments[0].const, function.arguments[1:]
         types = [argument.type for argument in rest]
         text = rest[0].name if types[:1] == ["char*"] else None
@@ -199,7 +205,7 @@ def class_procedures(interface, c):
 
 
 def split(line):
-    """A line as the Fortran standard has it: 132 characters at most."""
+    """Splits a line at the 132 characters that the Fortran standard allows."""
     if len(line) <= 132 or line.lstrip().startswith("!"):
         return [line]
     cut = line.rfind(", ", 0, 128) + 1

@@ -1,5 +1,5 @@
-"""capi/python/weir/_types.py: enumerations, exceptions and structs; and, not committed, _keywords.py: what classes are made
-with, and _abi.py: what ctypes must know of the library."""
+"""Makes capi/python/weir/_types.py (enumerations, exceptions and structs) and two files that are not committed: _keywords.py
+(the keywords of classes) and _abi.py (the library's functions for ctypes)."""
 import keyword
 import re
 import textwrap
@@ -7,26 +7,26 @@ import textwrap
 import model
 
 WIDTH = 132
-HEAD = "\n\nMade by capi/interface/generate.py from interface.toml and the C headers: change those."
+HEAD = "\n\nMade by capi/interface/generate.py from interface.toml and the C headers. Edit those files."
 C_TYPES = {"int64": "c_int64", "uint64": "c_int64", "float64": "c_double", "int32": "c_int32", "bool": "c_int32", "text": "c_char_p", "view": "c_char_p", "indices": "c_void_p", "values": "c_void_p"}
 TYPES = {"int64": "int", "uint64": "int", "float64": "float", "int32": "int", "bool": "bool", "text": "str", "view": "str"}
 STATUS = re.compile(r'X\((?:ERR_)?(\w+), (\d+), "([^"]*)"\)')
-# Which of Python's own exceptions an error of that status is, too.
+# The built-in exception that is also a base class of a status's exception.
 BASES = {"ARGUMENT": "ValueError", "TIMEOUT": "builtins.TimeoutError", "MEMORY": "builtins.MemoryError"}
-# Keywords of what makes a plan or a table.
+# The class that has a configuration's fields as keywords.
 MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords", "FusionConfig": "FusionKeywords", "OperatorConfig": "OperatorKeywords", "OptimizerConfig": "OptimizerKeywords", "SparseAdamConfig": "SparseAdamKeywords", "SampleCacheConfig": "CacheKeywords", "SampleLoaderConfig": "LoaderKeywords"}
-# What those take besides a communicator and keywords: a name and its type.
+# What its constructor takes besides a communicator and keywords: a name and its type.
 MORE = {"FusionConfig": ("tensors", "TensorsLike"), "OperatorConfig": ("parts", "PartsLike"), "OptimizerConfig": ("layers", "LayersLike"), "SampleCacheConfig": ("source", "SampleSource")}
-# What they are made from, where that is no communicator; None: nothing.
+# What it is made from, if not from a communicator; None: from nothing.
 OWNERS = {"SampleLoaderConfig": ("cache", "SampleCache"), "SparseAdamConfig": None}
 RESULTS = {"weir_status": "c_int", "const char*": "c_char_p", "void": "None", "int": "c_int"}
-# Addresses of one value that a call fills. Arrays are given as numbers: c_void_p.
+# Addresses of one value that a call fills. Arrays are passed as integers: c_void_p.
 ADDRESSES = {"int*": "POINTER(c_int)", "int32_t*": "POINTER(c_int32)", "int64_t*": "POINTER(c_int64)", "double*": "POINTER(c_double)", "char**": "POINTER(c_char_p)", "char*": "c_char_p"}
 VALUES = {"int": "c_int", "int32_t": "c_int32", "int64_t": "c_int64", "double": "c_double", "weir_status": "c_int", "weir_log_function": "LOG_FUNCTION", "weir_operator_body": "OPERATOR_BODY"}
 
 
 def python_name(name):
-    """global -> global_, as Python's own modules have such names."""
+    """Turns global into global_, as Python's own modules do."""
     return name + "_" if keyword.iskeyword(name) else name
 
 
@@ -40,13 +40,13 @@ def wrapped(text, first, rest):
 
 
 def spelled(text):
-    """The documentation of one list, in Python's spelling."""
+    """Returns the documentation of interface.toml in Python's spelling."""
     text = re.sub(r"WEIR_ERR_(\w+)", lambda match: error_name(match[1]), text)
     return text.replace("NonFinite::skip", "NonFinite.skip").replace("Routing::by_node", "Routing.by_node").replace("\\", "\\\\")
 
 
 def docstring(text, entries, indent):
-    """A text and what is known of each name, as one docstring."""
+    """Returns a text and the descriptions of names as one docstring."""
     lines = wrapped(spelled(text), f'{indent}"""', indent)
     entries = [(name, doc) for name, doc in entries if doc]
     if not entries:
@@ -58,12 +58,12 @@ def docstring(text, entries, indent):
 
 
 def error_name(status):
-    """NON_FINITE -> NonFiniteError"""
+    """Turns NON_FINITE into NonFiniteError."""
     return "".join(part.capitalize() for part in status.split("_")) + "Error"
 
 
 def type_of(interface, field, given):
-    """A field's type; where it is given, an enumeration's value may be its name."""
+    """Returns a field's type. If `given`, an enumeration's value may also be its name."""
     name = TYPES.get(field.type, field.type)
     if field.length:
         return f"Dict[{model.CONSTANTS[field.length]}, {name}]"
@@ -81,12 +81,12 @@ def default_of(interface, field):
 
 
 def kind_of(interface, field):
-    """What the base class Struct must know to convert a field: a type, or a list of what an array is by."""
+    """Returns what the base class Struct needs to convert a field: a type, or a list with the enumeration that indexes an array."""
     return f"[{model.CONSTANTS[field.length]}]" if field.length else TYPES.get(field.type, field.type)
 
 
 def packed(items, indent):
-    """Items behind commas, as many on a line as fit."""
+    """Returns items separated by commas, as many on a line as fit."""
     lines = textwrap.wrap(", ".join(item.replace(" ", "\0") for item in items), WIDTH - 1, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
     return [line.replace("\0", " ") for line in lines[:-1]] + [lines[-1].replace("\0", " ") + ","]
 
@@ -96,15 +96,15 @@ def statuses():
 
 
 def status_lines():
-    out = ["class Status(IntEnum):", '    """What a call of the library ends with."""', ""]
+    out = ["class Status(IntEnum):", '    """How a call of the library ended."""', ""]
     out += [f"    {name} = {value}  # {text}" for name, value, text in statuses()]
-    out += ["", "", "class Error(Exception):", '    """What every call throws: a status, and a text that says what was wrong and what would be right."""', "",
-            "    status: Status = Status.INTERNAL", ""]
+    out += ["", "", "class Error(Exception):", '    """Exception that every call raises: a status, and a text that says what was wrong and what would be right."""', "",
+            '    __module__ = "weir"  # as tracebacks name it', "    status: Status = Status.INTERNAL", ""]
     for name, _, text in statuses():
         if name == "OK":
             continue
         bases = ", ".join(["Error", *filter(None, [BASES.get(name)])])
-        out += ["", f"class {error_name(name)}({bases}):", f'    """{text[0].upper() + text[1:]}."""', "", f"    status = Status.{name}", ""]
+        out += ["", f"class {error_name(name)}({bases}):", f'    """{text[0].upper() + text[1:]}."""', "", '    __module__ = "weir"', f"    status = Status.{name}", ""]
     out += ["", "ERRORS: Dict[int, Type[Error]] = {"]
     out += [f"    {value}: {error_name(name)}," for name, value, _ in statuses() if name != "OK"]
     return out + ["}"]
@@ -126,7 +126,7 @@ def struct_lines(interface, struct):
 
 
 def keyword_lines(interface, struct):
-    """The base class whose constructor has the fields as keywords."""
+    """Returns the base class whose constructor has the fields as keywords."""
     parameters = [f"{field.name}: {type_of(interface, field, True)}" + ("" if field.required else f" = {default_of(interface, field)}") for field in struct.fields]
     owner = OWNERS.get(struct.name, ("comm", "Communicator"))
     makers = [owner[0]] if owner else []
@@ -138,7 +138,7 @@ def keyword_lines(interface, struct):
         text += " `type` also takes the dtype of an array."
     more = MORE.get(struct.name)
     given = [f"{more[0]}: {more[1]}"] if more else []
-    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Made with the fields of {struct.name} as keywords."""', "", "    @named", "    def __init__(", "        self,", *(f"        {item}," for item in made_from + given), "        *,",
+    return ["", "", f"class {MAKERS[struct.name]}:", f'    """Takes the fields of {struct.name} as keywords."""', "", "    @named", "    def __init__(", "        self,", *(f"        {item}," for item in made_from + given), "        *,",
             *(f"        {parameter}," for parameter in parameters), "    ) -> None:",
             *docstring(text, [(field.name, field.doc) for field in struct.fields], "        "),
             "        self._make(", *(f"            {item}," for item in makers), f"            {struct.name}(", *packed([f"{field.name}={field.name}" for field in struct.fields], "                "), "            ),", *([f"            {more[0]},"] if more else []), "        )", "",
@@ -161,7 +161,7 @@ def types_py(interface):
 
 
 def keywords_py(interface):
-    """What the classes are made with; a module of its own, since only Python and editors read it."""
+    """Returns _keywords.py. It is a module of its own because only Python and editors read it."""
     out = [f'"""What plans, tables and the like are made with: the fields of their configurations as keywords.{HEAD}"""',
            "from __future__ import annotations", "", "from typing import TYPE_CHECKING, Union", "",
            "from ._struct import LayersLike, PartsLike, TensorsLike, TypeLike, named", "from ._types import *  # noqa: F403", "",

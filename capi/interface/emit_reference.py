@@ -1,4 +1,4 @@
-"""docs/reference.md: every field, value and status, as tables."""
+"""Makes docs/reference.md: tables of every field, value and status."""
 import re
 
 import emit_python
@@ -10,7 +10,7 @@ def cell(text):
 
 
 def show(interface, field):
-    """A default as C++ and Python show it."""
+    """Returns a default as C++ and Python show it."""
     if field.default is None:
         return ""
     if field.type == "text":
@@ -19,7 +19,7 @@ def show(interface, field):
 
 
 def types_of(struct):
-    """What the struct is called in each language."""
+    """Returns the struct's name in each language."""
     if not struct.is_array:
         return f"`weir::{struct.name}` in C++, `weir.{struct.name}` in Python, `{struct.c_name}` in C and Fortran."
     function = model.snake(struct.name)
@@ -28,7 +28,7 @@ def types_of(struct):
 
 def page(interface):
     out = ["# Reference: configurations, results and their values", "",
-           "<!-- Made by capi/interface/generate.py from interface.toml: change that. -->", "",
+           "<!-- Made by capi/interface/generate.py from interface.toml. Edit that file. -->", "",
            "Fields and values have the same names in C++, C, Fortran and Python. In C and Fortran, a value is a constant such as `WEIR_FLOAT32`. The C and C++ functions are",
            "documented in the headers of [`include/weir`](../include/weir), from which `cmake --build build --target weir_docs` makes pages. There are lists of",
            "[Fortran's procedures](../capi/fortran/README.md#procedures) and of [Python's classes](../capi/python/README.md#classes-and-functions).", "", "## Structs", ""]
@@ -50,7 +50,7 @@ def page(interface):
 
 
 def status_lines():
-    """Of every status its number, and its names in the languages."""
+    """Returns the table of statuses: number, and name in each language."""
     out = ["## Status codes", "",
            "C functions return a `weir_status`, and Fortran's `ierr` is one. In C++, `status()` of a `weir::Error` gives it; in Python each has an exception of its own,",
            "a subclass of `weir.Error`, whose `status` gives it as a `weir.Status`. [When something goes wrong](troubleshooting.md) says what to do.", "",

@@ -1,12 +1,13 @@
-# What compilers and Python read and nobody else: made by generate.py, in the folder WEIR_GENERATED. Release archives have it in `generated`.
+# Sets WEIR_GENERATED, the folder of the files that only compilers and Python read. generate.py makes them. Release archives have
+# them in `generated`.
 set(WEIR_GENERATED ${PROJECT_SOURCE_DIR}/generated)
-if(NOT EXISTS ${WEIR_GENERATED})
+if(NOT EXISTS "${WEIR_GENERATED}/of_release")
   set(WEIR_GENERATED ${PROJECT_BINARY_DIR}/generated)
   find_package(Python3 COMPONENTS Interpreter)
   if(NOT Python3_FOUND)
     message(FATAL_ERROR "Building from a git checkout needs Python 3.11, or an older one with the module tomli: install python3, or build from a release archive, which does not need it")
   endif()
-  execute_process(COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/generate.py --build ${WEIR_GENERATED} RESULT_VARIABLE failed ERROR_VARIABLE why)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_LIST_DIR}/generate.py --build ${WEIR_GENERATED} RESULT_VARIABLE failed ERROR_VARIABLE why)
   if(failed)
     message(FATAL_ERROR "capi/interface/generate.py --build failed. It needs Python 3.11, or an older one with the module tomli:\n${why}")
   endif()
@@ -14,9 +15,10 @@ if(NOT EXISTS ${WEIR_GENERATED})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${weir_interface})
 endif()
 
-# The Python package as tests use it: WEIR_PYTHON goes into PYTHONPATH.
+# Assembles the Python package for tests: WEIR_PYTHON goes into PYTHONPATH.
 set(WEIR_PYTHON ${PROJECT_BINARY_DIR}/python)
 file(GLOB weir_python_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/capi/python/weir/*.py ${PROJECT_SOURCE_DIR}/capi/python/weir/py.typed)
+file(REMOVE_RECURSE ${WEIR_PYTHON}/weir) # modules may have gone
 file(MAKE_DIRECTORY ${WEIR_PYTHON}/weir)
 list(APPEND weir_python_files ${WEIR_GENERATED}/python/weir/_abi.py ${WEIR_GENERATED}/python/weir/_keywords.py)
 foreach(file ${weir_python_files})

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Makes from interface.toml, and from the functions that the C headers declare, what depends on them.
+"""Makes all files that depend on interface.toml and on the functions that the C headers declare.
 
-Usage: generate.py               writes those files that users read, which are committed, where they have changed
+Usage: generate.py               writes the files that users read, which are committed, if they have changed
        generate.py --check       writes nothing; exits with 1 and names those that are stale
-       generate.py --list        names them
-       generate.py --build DIR   writes the files that only compilers and Python read below DIR, where they have changed
+       generate.py --list        lists them
+       generate.py --build DIR   writes the files that only compilers and Python read below DIR, if they have changed
 """
 import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # PYTHONSAFEPATH leaves it out
 
 import emit_c
 import emit_fortran
@@ -18,7 +20,7 @@ import model
 
 
 def written(root, files):
-    """Writes those of `files` that are not so already. Returns their paths."""
+    """Writes those of `files` that have changed. Returns their paths."""
     changed = []
     for path, lines in files.items():
         file, text = root / path, "\n".join(lines) + "\n"

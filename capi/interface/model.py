@@ -1,4 +1,4 @@
-"""The list of enumerations and structs, read from interface.toml and checked; and the functions of the C headers."""
+"""Reads and checks interface.toml, the list of enumerations and structs. Reads the functions of the C headers."""
 import dataclasses
 import pathlib
 import re
@@ -12,12 +12,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 POWER = re.compile(r"2\^(\d+)")
-CONSTANTS = {"level_count": "Level"}  # lengths of arrays that are an enumeration's number of values
+CONSTANTS = {"level_count": "Level"}  # for array lengths that are an enumeration's number of values
 SIZES = {"int64": 8, "uint64": 8, "float64": 8, "int32": 4, "bool": 4, "text": 8, "view": 8, "indices": 8, "values": 8}
 
 
 def snake(name):
-    """AllreduceConfig -> allreduce_config"""
+    """Turns AllreduceConfig into allreduce_config."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
@@ -26,7 +26,7 @@ class Value:
     name: str
     value: int
     doc: str = ""
-    text: str = None  # its name as text, where the name itself is a keyword of some language
+    text: str = None  # its name as text, if the name itself is a keyword of some language
 
     def __post_init__(self):
         self.text = self.text or self.name
@@ -44,7 +44,7 @@ class Enum:
         return "weir_" + snake(self.name)
 
     def constant(self, value):
-        """WEIR_SCHEME_AHEAD"""
+        """Returns for example WEIR_SCHEME_AHEAD."""
         prefix = snake(self.name) if self.prefix is None else self.prefix
         return "_".join(["WEIR", *([prefix.upper()] if prefix else []), value.upper()])
 
@@ -56,13 +56,13 @@ class Field:
     type: str  # a key of SIZES, or an enumeration's name
     doc: str = ""
     default: object = None
-    length: str = None  # of an array, a key of CONSTANTS
+    length: str = None  # of an array: a key of CONSTANTS
     least: object = None
     most: object = None
     example: object = None
-    agreed: bool = True  # equal on all ranks, or a plan is refused
+    agreed: bool = True  # must be equal on all ranks
     required: bool = False  # Python has no default for the keyword
-    long: bool = False  # a text that Fortran gives room for any path
+    long: bool = False  # a text long enough for any path in Fortran
 
     def limit(self, text):
         """A limit as a number."""
@@ -73,9 +73,9 @@ class Field:
 @dataclasses.dataclass
 class Struct:
     name: str
-    kind: str  # config, result, or array: one that C++ has in another form
+    kind: str  # config, result, or array (C++ has another form of it)
     doc: str
-    fields: list  # as documented
+    fields: list  # in the order of the documentation
 
     @property
     def c_name(self):
@@ -83,7 +83,7 @@ class Struct:
 
     @property
     def c_fields(self):
-        """In the order of the C struct, without struct_size."""
+        """Returns the fields in the order of the C struct, without struct_size."""
         return sorted(self.fields, key=lambda field: field.number)
 
     @property
@@ -97,13 +97,13 @@ class Struct:
 
 @dataclasses.dataclass
 class Class:
-    """A class of C++ and what it is in the languages beneath the C ABI."""
-    c: str  # what its C functions begin with: weir_plan
+    """A class of C++, and its names in the languages on top of the C ABI."""
+    c: str  # the prefix of its C functions: weir_plan
     fortran: str  # its type in Fortran
-    noun: str  # how errors name it
-    handle: str = None  # its type in C, where that is not `c`
-    by_hand: list = ()  # C functions whose Fortran procedure is written by hand, though its prototype says all
-    refusals: dict = dataclasses.field(default_factory=dict)  # by C function: the component that has what was wrong with a call's start
+    noun: str  # its name in errors
+    handle: str = None  # its type in C, if that is not `c`
+    by_hand: list = ()  # C functions whose Fortran procedure is written by hand, although the prototype determines it
+    refusals: dict = dataclasses.field(default_factory=dict)  # by C function: the component with the error of a call's start
     forgets: bool = False  # its module has forget(self), which clears components when an object ends
 
     def __post_init__(self):
@@ -111,7 +111,7 @@ class Class:
 
     @property
     def handle_of(self):
-        """The function that returns an object's handle to other modules of Fortran."""
+        """Returns the name of the function that gives an object's handle to other modules of Fortran."""
         return f"c_handle_of_{self.c.removeprefix('weir_')}"
 
 
@@ -131,7 +131,7 @@ class Interface:
         return SIZES.get(field.type, 4) * self.length(field)
 
     def needs_reserved(self, struct):
-        """Whether 4 bytes are left at the end: named, a later field of 4 bytes can take them."""
+        """Returns whether 4 bytes are left at the end. They are named, so that a later field of 4 bytes can take them."""
         return sum(map(self.c_size, struct.fields)) % 8 != 0
 
     def check(self):
@@ -165,7 +165,7 @@ def load():
 
 @dataclasses.dataclass
 class Argument:
-    type: str  # as in C, without const: "int64_t*", "weir_plan*", "weir_plan**"
+    type: str  # in C, without const: "int64_t*", "weir_plan*", "weir_plan**"
     name: str
     const: bool
 
@@ -182,7 +182,7 @@ PROTOTYPE = re.compile(r"(?:/\*\*(?P<doc>(?:(?!\*/).)*)\*/\s*)?^(?P<result>weir_
 
 
 def functions(header):
-    """The functions that a C header declares, in its order."""
+    """Returns the functions that a C header declares, in its order."""
     text = (ROOT / "include/weir" / header).read_text()
     found = []
     for match in PROTOTYPE.finditer(text):

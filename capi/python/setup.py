@@ -15,7 +15,7 @@ class Build(build_py):
     def run(self):
         super().run()
         made = ROOT / "generated"  # of a release archive
-        if not made.exists():
+        if not (made / "of_release").exists():
             made = pathlib.Path(self.build_lib) / ".." / "generated"
             subprocess.run([sys.executable, ROOT / "capi/interface/generate.py", "--build", made], check=True)
         for file in (made / "python/weir").glob("*.py"):

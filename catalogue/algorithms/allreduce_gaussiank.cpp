@@ -4,7 +4,7 @@
 namespace weir {
 namespace {
 
-/// The same with a Gaussian threshold: one more pass for the moments.
+/// Returns the cost with a Gaussian threshold: one more pass for the moments.
 Cost cost_gaussiank(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost = topk_allgather_row.cost(machine, problem);

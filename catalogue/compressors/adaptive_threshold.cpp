@@ -1,14 +1,15 @@
-// adaptive_threshold.cpp: the same proportion alpha of the negative and of the non-negative elements is sent, the largest of
-// either, as their mean (Dryden, Jacobs, Moon, Van Essen: Communication quantization for data-parallel training of deep neural
-// networks; MLHPC 2016; GRACE section III-C). A sent element is a bit of sign and its index.
+// adaptive_threshold.cpp: sends the same proportion alpha of the negative and of the non-negative elements, the largest of either,
+// as their mean (Dryden, Jacobs, Moon, Van Essen: Communication quantization for data-parallel training of deep neural networks;
+// MLHPC 2016; GRACE section III-C). A sent element is a bit of sign and its index.
 //
-// The paper finds both thresholds in a sample; here they are exact, and the sample only says where to look: of n negative elements
-// ceil(alpha n) are sent, of as many non-negative ones as many, ties to the lowest indices. Zeros are never sent. NaN counts as
-// non-negative and largest. Where a sent element is not finite, all of its sign that is sent decodes to NaN. The default alpha is
-// the one that GRACE measures.
+// The paper finds both thresholds in a sample. Here they are exact, and the sample only says where to search: of n negative
+// elements ceil(alpha n) are sent, and the same of the non-negative ones; ties go to the lowest indices. Zeros are never sent. NaN
+// counts as non-negative and largest. If a sent element is not finite, all sent elements of its sign decode to NaN. The default
+// alpha is the one that GRACE measures.
 //
-// A message: the number of entries (64 bits), the means of the negative and of the positive ones (floats), the low bits of the gaps
-// between indices and the sign bits (number_bits-inl.hpp), the rest of the gaps in unary (unary.hpp), zeros up to a multiple of 8.
+// A message has the number of entries (64 bits), the means of the negative and of the positive ones (floats), the low bits of the
+// gaps between indices and the sign bits (number_bits-inl.hpp), the rest of the gaps in unary (unary.hpp), and zeros up to a
+// multiple of 8.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "catalogue/compressors/adaptive_threshold.cpp"
 #include <hwy/foreach_target.h>
@@ -38,12 +39,12 @@ constexpr std::int64_t key_end = std::int64_t{1} << 31;
 
 [[nodiscard]] bool is_negative(float value) { return value < 0; }
 
-/// What of one sign is sent: every key from `key` on, of those with exactly that key the first `ties`.
+/// What is sent of one sign: all keys above `key`, and the first `ties` equal to it.
 struct Cut {
   std::int64_t key = key_end, ties = 0, entries = 0;
 };
 
-/// Narrows down where the k-th largest key of one sign is.
+/// Searches for the k-th largest key of one sign.
 class Search {
  public:
   void begin(std::int64_t k, std::int64_t guess) {
@@ -57,17 +58,17 @@ class Search {
   }
   [[nodiscard]] bool done() const { return done_; }
   [[nodiscard]] const Cut& cut() const { return cut_; }
-  // A range that holds no key where nothing is looked for any more.
+  // The range is empty once the search is done.
   [[nodiscard]] std::int64_t low() const { return done_ ? key_end : low_; }
   [[nodiscard]] std::int64_t high() const { return done_ ? key_end : high_; }
   void count(std::int64_t key) { ++counts_[static_cast<std::size_t>((key - low_) >> shift_)]; }
 
-  /// Once all keys between low() and high() are counted.
+  /// Narrows the range, once all keys between low() and high() have been counted.
   void narrow() {
     if (done_) return;
     std::int64_t bin = bins;
     while (bin > 0 && above_ < k_) above_ += counts_[static_cast<std::size_t>(--bin)];
-    if (above_ < k_) {  // there are fewer
+    if (above_ < k_) {  // there are fewer than k
       if (low_ == 1) {
         cut_ = {1, above_, above_};
         done_ = true;
@@ -161,12 +162,12 @@ class AdaptiveThreshold final : public PackedCodec {
   [[nodiscard]] std::int64_t share(std::int64_t elements) const {
     return std::min(elements, static_cast<std::int64_t>(std::ceil(alpha_ * static_cast<double>(elements))));
   }
-  /// Both shares are rounded up, and products may be.
+  /// Both shares are rounded up, and so may be the products.
   [[nodiscard]] std::int64_t most_entries(std::int64_t count) const { return std::min(count, share(count) + 2); }
   [[nodiscard]] std::int64_t signs_offset(std::int64_t entries) const { return header_bytes + code_bytes(entries, low_bits_); }
   [[nodiscard]] std::int64_t unary_offset(std::int64_t entries) const { return signs_offset(entries) + code_bytes(entries, 1); }
 
-  /// Writes entries in the order of their places.
+  /// Writes entries in the order of their indices.
   class Writer {
    public:
     Writer(std::byte* begin, std::byte* unary, std::int64_t entries, int low_bits)
@@ -183,7 +184,7 @@ class AdaptiveThreshold final : public PackedCodec {
       negatives_[held_] = negative;
       if (++held_ == code_chunk) flush();
     }
-    /// Bytes of the message.
+    /// Ends the message. Returns its bytes.
     [[nodiscard]] std::int64_t end() {
       flush();
       std::byte* at = unary_.end();
@@ -205,7 +206,7 @@ class AdaptiveThreshold final : public PackedCodec {
     std::uint8_t negatives_[code_chunk];
   };
 
-  /// f(place, value) for every entry of a message. Throws where it is malformed.
+  /// Calls f(place, value) for every entry of a message. Throws if the message is malformed.
   template <class F>
   void for_entries(const std::byte* in, std::int64_t bytes, std::int64_t count, F f) const {
     if (bytes > most_bytes(count) || bytes % 8 != 0 || (count > 0 && bytes < header_bytes))
@@ -247,7 +248,7 @@ class AdaptiveThreshold final : public PackedCodec {
   using KeyTag = hn::RebindToSigned<FloatTag>;
   using PlaceTag = hn::RebindToUnsigned<FloatTag>;
 
-  /// f(place, value) for negative values with keys from negative_low to negative_high, and others from low to high.
+  /// Calls f(place, value) for negative values with keys from negative_low to negative_high, and for others from low to high.
   template <class F>
   HWY_INLINE void for_selected(const float* x, std::int64_t count, std::int64_t negative_low, std::int64_t negative_high,
                                std::int64_t low, std::int64_t high, F f) const {
@@ -300,7 +301,7 @@ class AdaptiveThreshold final : public PackedCodec {
     }
   }
 
-  /// Begins where twice as many of a sample are above.
+  /// Begins each search at a key that twice the wanted share of a sample reaches.
   void begin_searches(const float* x, std::int64_t count, const std::int64_t* members) {
     std::uint32_t keys[2][sample_size];
     std::int64_t sizes[2] = {};

@@ -38,11 +38,11 @@ void store(T x, std::byte* to) {
   std::memcpy(to, &x, sizeof x);
 }
 
-/// How many values streams before `stream` have.
+/// Returns how many values are in the streams before `stream`.
 constexpr std::int64_t stream_begin(std::int64_t count, int stream) { return stream == streams ? count : count / streams * stream; }
 
 Counts count_values(const std::uint8_t* values, std::int64_t count) {
-  std::array<Counts, 4> parts{};  // equal neighbours would wait for each other
+  std::array<Counts, 4> parts{};  // several, since equal neighbours would wait for each other
   std::int64_t i = 0;
   for (; i + 8 <= count; i += 8) {
     const auto eight = load<std::uint64_t>(reinterpret_cast<const std::byte*>(values + i));
@@ -54,7 +54,7 @@ Counts count_values(const std::uint8_t* values, std::int64_t count) {
   return total;
 }
 
-/// Lengths of the best code; the longest may be too long. At least two values come.
+/// Returns the lengths of the best code; the longest may be too long. There must be at least two different values.
 Lengths best_lengths(const Counts& counts) {
   struct Node {
     std::uint32_t weight;
@@ -69,7 +69,7 @@ Lengths best_lengths(const Counts& counts) {
             [&](std::uint8_t a, std::uint8_t b) { return counts[a] != counts[b] ? counts[a] < counts[b] : a < b; });
   std::array<Node, 511> nodes;
   for (int i = 0; i < size; ++i) nodes[static_cast<std::size_t>(i)] = {counts[leaves[static_cast<std::size_t>(i)]], 0};
-  // Leaves, and then what is made of two of the lightest, are each in order of weight.
+  // Leaves, and the nodes made of the two lightest, are each in order of weight.
   int leaf = 0, made = size;
   for (int next = size; next < 2 * size - 1; ++next) {
     std::uint32_t weight = 0;
@@ -96,7 +96,7 @@ Lengths code_lengths(Counts counts) {
   for (;;) {
     const Lengths lengths = best_lengths(counts);
     if (*std::max_element(lengths.begin(), lengths.end()) <= longest) return lengths;
-    for (std::uint32_t& count : counts) count = count == 0 ? 0 : count / 2 + 1;  // rare values become less so
+    for (std::uint32_t& count : counts) count = count == 0 ? 0 : count / 2 + 1;  // makes rare values less rare
   }
 }
 
@@ -106,7 +106,7 @@ constexpr std::uint16_t reversed(std::uint32_t bits, int length) {
   return static_cast<std::uint16_t>(result);
 }
 
-/// Canonical: shorter codes first, values of one length in their order. The lengths fill the code exactly.
+/// Returns the canonical codes: shorter codes first, values of the same length in their order. The lengths fill the code exactly.
 std::array<Code, 256> codes_of(const Lengths& lengths) {
   std::array<Code, 256> codes{};
   std::uint32_t next = 0;
@@ -119,7 +119,7 @@ std::array<Code, 256> codes_of(const Lengths& lengths) {
   return codes;
 }
 
-/// Returns where the stream ends; up to 7 more bytes are written.
+/// Encodes one stream. Returns its end. Up to 7 more bytes are written.
 std::byte* encode_stream(const std::array<Code, 256>& codes, const std::uint8_t* values, std::int64_t count, std::byte* out) {
   std::uint64_t bits = 0;
   unsigned filled = 0;
@@ -135,7 +135,7 @@ std::byte* encode_stream(const std::array<Code, 256>& codes, const std::uint8_t*
     filled %= 8;
   };
   std::int64_t i = 0;
-  for (; i + 5 <= count; i += 5) {  // 7 bits are left at most, and 5 codes have 55
+  for (; i + 5 <= count; i += 5) {  // at most 7 bits are left, and 5 codes have at most 55
     for (int j = 0; j < 5; ++j) push(values[i + j]);
     flush();
   }
@@ -151,7 +151,7 @@ std::int64_t encode_plain(const std::uint8_t* values, std::int64_t count, std::b
   return 1 + count;
 }
 
-/// What `bits`, the next ones of a stream, begin with: up to four values, and their number and bits.
+/// Decodes the beginning of `bits`, the next ones of a stream: up to four values, and their number and bits.
 struct Entry {
   std::uint32_t values;
   std::uint8_t count, bits;
@@ -183,11 +183,11 @@ class Decoder {
     std::uint8_t *out, *end;
     const std::byte* begin;
     std::int64_t size;     ///< bytes
-    std::int64_t bit = 0;  ///< of it are decoded
+    std::int64_t bit = 0;  ///< bits that have been decoded
   };
   static constexpr std::int64_t most_at_once = 5 * 4;
 
-  /// Some values: up to most_at_once, which must be left. Eight bytes from the current one on can be read.
+  /// Decodes some values, up to most_at_once, which must be left. Eight bytes from the current one on must be readable.
   void some(Stream& stream) const {
     std::uint64_t bits = load<std::uint64_t>(stream.begin + stream.bit / 8) >> (stream.bit % 8);
     for (int lookup = 0; lookup < 5; ++lookup) {
@@ -201,7 +201,7 @@ class Decoder {
   [[nodiscard]] static bool has_some(const Stream& stream, const std::byte* readable_end) {
     return stream.end - stream.out >= most_at_once && readable_end - stream.begin - stream.bit / 8 >= 8;
   }
-  /// What is left of it.
+  /// Decodes the rest of a stream.
   void finish(Stream& stream, const std::byte* readable_end) const {
     while (has_some(stream, readable_end)) some(stream);
     while (stream.out < stream.end) {

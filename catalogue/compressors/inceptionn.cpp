@@ -1,15 +1,16 @@
 // inceptionn.cpp: INCEPTIONN's floats (Li, Park, Alian, Yuan, Qu, Pan, Wang, Schwing, Esmaeilzadeh, Kim: A network-centric
 // hardware/algorithm co-design to accelerate distributed training of deep neural networks; MICRO 2018, section V). From the paper
-// are the 2-bit tag, which says that 0, 8, 16 or 32 bits follow, that the exponent and an absolute error bound 2^-b choose among
-// these, and that what is 1 or more travels as it is. The paper's cards cut mantissas off; here numbers are rounded to the nearest:
+// are the 2-bit tag, which says that 0, 8, 16 or 32 bits follow; the choice among these by the exponent and an absolute error bound
+// 2^-b; and that values of 1 or more travel as they are. The paper's cards cut mantissas off; here numbers are rounded to the
+// nearest:
 //
 //   |x| < 2^-b                           0 bits: 0
 //   |x| < min(2^(7-b), 1)                8 bits: a sign, and |x| in units of 2^-b
 //   |x| < 2^(15-c), c = max(b, 15)      16 bits: a sign, and |x| in units of 2^-c
 //   else, infinities and NaN too        32 bits: the float
 //
-// A message: of each chunk of 256 elements the tags (code_bits.hpp), then what takes 8, 16 and 32 bits; zeros at the end up to a
-// multiple of 8.
+// A message has, for each chunk of 256 elements, the tags (code_bits.hpp), then the values of 8, 16 and 32 bits. Zeros follow up to
+// a multiple of 8.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "catalogue/compressors/inceptionn.cpp"
 #include <hwy/foreach_target.h>
@@ -32,7 +33,7 @@ namespace {
 
 constexpr std::int64_t tag_bytes = code_chunk / 4;
 
-/// How many elements of a chunk follow in 8, 16 and 32 bits.
+/// The number of elements of a chunk that follow in 8, 16 and 32 bits.
 struct Counts {
   std::int64_t eight = 0, sixteen = 0, whole = 0;
   [[nodiscard]] std::int64_t bytes() const { return eight + 2 * sixteen + 4 * whole; }
@@ -50,7 +51,7 @@ HWY_INLINE Counts count_tags(const std::byte* packed) {
   return counts;
 }
 
-/// For each set of lanes, how many lanes of it are below a lane: which of the elements in a row a lane takes.
+/// For each set of lanes, returns for each lane how many lanes of the set are below it: the element of a row that the lane takes.
 constexpr std::array<std::array<std::uint8_t, 8>, 256> make_ranks() {
   std::array<std::array<std::uint8_t, 8>, 256> ranks{};
   for (std::size_t set = 0; set < 256; ++set) {
@@ -61,11 +62,11 @@ constexpr std::array<std::array<std::uint8_t, 8>, 256> make_ranks() {
 }
 constexpr std::array<std::array<std::uint8_t, 8>, 256> ranks = make_ranks();
 
-/// Lanes that `expand` fills: at most 8.
+/// The lanes that `expand` fills, at most 8.
 using GroupTag = hn::CappedTag<std::int32_t, 8>;
 using Group = hn::Vec<GroupTag>;
 
-/// The next elements of a row go to the lanes of `here`, in order; other lanes hold anything.
+/// Moves the next elements of a row to the lanes of `here`, in order. Other lanes are arbitrary.
 template <class T>
 HWY_INLINE Group expand(hn::Mask<GroupTag> here, const T*& row) {
   const GroupTag d;
@@ -141,7 +142,7 @@ class Inceptionn final : public PackedCodec {
       const Counts counts = count_tags(packed);
       if (end - in < counts.bytes()) fail_short(count, bytes);
       unpack_chunk<2>(packed, tags);
-      // Copies are aligned, and whole vectors can be loaded from them.
+      // The copies are aligned, and whole vectors can be loaded from them.
       Rows rows;
       in = load_row(in, counts.eight, rows.eight);
       in = load_row(in, counts.sixteen, rows.sixteen);
@@ -165,7 +166,7 @@ class Inceptionn final : public PackedCodec {
     std::uint16_t sixteen[room];
     std::uint32_t whole[room];
   };
-  /// As they are found: each in 32 bits.
+  /// Rows while they are being collected, each element in 32 bits.
   struct FoundRows {
     std::uint8_t tags[code_chunk];
     std::int32_t eight[room], sixteen[room], whole[room];
@@ -181,7 +182,7 @@ class Inceptionn final : public PackedCodec {
     std::memcpy(row, in, static_cast<std::size_t>(count) * sizeof(T));
     return in + count * static_cast<std::int64_t>(sizeof(T));
   }
-  /// Values of as many bits as T has, as in the message.
+  /// Writes values of the width of T, as in the message.
   template <class T>
   static HWY_INLINE std::byte* store_row(const std::int32_t* row, std::int64_t count, std::byte* out) {
     if constexpr (sizeof(T) == 4) {
@@ -235,7 +236,7 @@ class Inceptionn final : public PackedCodec {
     }
   }
   static HWY_INLINE void append(Ints values, hn::Mask<IntTag> which, std::int32_t* row, std::int64_t& count) {
-    // In two steps: on Zen 4, AVX-512's instruction that compresses into memory takes hundreds of cycles.
+    // Done in two steps: on Zen 4, AVX-512's instruction that compresses into memory takes hundreds of cycles.
     hn::StoreU(kernels::host::HWY_NAMESPACE::compress(IntTag(), values, which), IntTag(), row + count);
     count += static_cast<std::int64_t>(hn::CountTrue(IntTag(), which));
   }
@@ -265,8 +266,8 @@ class Inceptionn final : public PackedCodec {
     }
   }
 
-  std::int32_t zero_below_, eight_below_, sixteen_below_;  ///< as bits of floats
-  float per_value_[2], unit_[2];                           ///< of 8 bits, and of 16
+  std::int32_t zero_below_, eight_below_, sixteen_below_;  ///< as the bits of floats
+  float per_value_[2], unit_[2];                           ///< for 8 bits and for 16 bits
 };
 
 std::unique_ptr<PackedCodec> make_inceptionn(const Parameters& parameters) {

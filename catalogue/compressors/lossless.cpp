@@ -1,8 +1,8 @@
-// lossless.cpp: the exponents of float32 or bfloat16 values coded without loss, sign and mantissa as they are. Sums are those of
-// the values themselves; what travels is fewer bytes, since few exponents are frequent.
+// lossless.cpp: float32 or bfloat16 values with the exponents coded without loss, and sign and mantissa as they are. Sums are those
+// of the values themselves. Fewer bytes travel, since few exponents are frequent.
 //
-// As float32, every value comes back bit for bit, NaN and -0 included. As bfloat16, what is not one of those is rounded to the
-// nearest, ties to even; too large ones become the largest, and NaN stays NaN.
+// As float32, every value comes back bit for bit, including NaN and -0. As bfloat16, other values are rounded to the nearest
+// bfloat16, ties to even; too large ones become the largest, and NaN stays NaN.
 //
 // A message is blocks of 65,536 values: planes of one byte of each value, the lowest first, the last with the sign above the upper
 // seven bits of the mantissa; then the exponents (byte_huffman.hpp). Zeros fill it up to a multiple of 8 bytes.
@@ -35,7 +35,7 @@ using UintTag = hn::RebindToUnsigned<FloatTag>;
 using ByteTag = hn::Rebind<std::uint8_t, FloatTag>;
 using Uints = hn::Vec<UintTag>;
 
-/// How a value lies in bytes: `planes` besides the exponent.
+/// The bytes of a value: `planes` besides the exponent.
 struct Float32 {
   static constexpr int planes = 3;
   static HWY_INLINE Uints round(Uints bits) { return bits; }
@@ -48,7 +48,7 @@ struct Bfloat16 {
     const auto magnitude = hn::And(bits, hn::Set(d, 0x7fffffff));
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1));
     const auto rounded = hn::Min(hn::Add(hn::Add(magnitude, odd), hn::Set(d, 0x7fff)), hn::Set(d, 0x7f7fffff));
-    // Not finite: infinity has no low bits, and a NaN that loses some must not become infinity.
+    // For values that are not finite: infinity has no low bits, and a NaN that loses some must not become infinity.
     const auto lost = hn::VecFromMask(d, hn::Ne(hn::And(magnitude, hn::Set(d, 0xffff)), hn::Zero(d)));
     const auto special = hn::Or(magnitude, hn::And(lost, hn::Set(d, 0x400000)));
     const auto result = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7f7fffff)), special, rounded);
@@ -63,7 +63,7 @@ HWY_INLINE Uints load_byte(const std::uint8_t* from) {
   return hn::BitCast(UintTag(), hn::PromoteTo(IntTag(), hn::LoadU(ByteTag(), from)));
 }
 
-/// One vector of values; plane p is at planes + p * stride.
+/// Splits one vector of values. Plane p is at planes + p * stride.
 template <class Format>
 HWY_INLINE void split(const float* x, std::uint8_t* planes, std::int64_t stride, std::uint8_t* exponents, float* rest) {
   const FloatTag d;
@@ -128,7 +128,7 @@ class Lossless final : public PackedCodec {
   }
 
  private:
-  static constexpr std::int64_t padding = 16;  // of a vector
+  static constexpr std::int64_t padding = 16;  // for one vector
 
   void split_block(const float* x, std::int64_t size, std::uint8_t* planes, float* rest) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(FloatTag()));

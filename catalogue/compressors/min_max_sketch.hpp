@@ -1,6 +1,6 @@
-// min_max_sketch.hpp: MinMaxSketch (Jiang et al., SIGMOD 2018, section 3.3): rows of cells, each with the least number that was
-// inserted for any of the keys that a row's hash function sends there. Found is the greatest of a key's cells: the number inserted,
-// or a lesser one. Groups have cells of their own.
+// min_max_sketch.hpp: MinMaxSketch (Jiang et al., SIGMOD 2018, section 3.3): rows of cells. A row's hash function maps keys to its
+// cells. A cell holds the smallest number inserted for any of its keys. A look-up returns the greatest of a key's cells, which is
+// the number inserted or a smaller one. Groups have cells of their own.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 
 namespace weir::compress {
 
-inline constexpr int sketch_groups = 8;  ///< of either sign
+inline constexpr int sketch_groups = 8;  ///< per sign
 inline constexpr int sketch_rows = 2;
 
-/// Entries of each group.
+/// The number of entries of each group.
 using SketchGroups = std::array<std::int64_t, 2 * sketch_groups>;
 
 class MinMaxSketch {
  public:
-  /// Cells of `bits` bits, a power of two up to 8; numbers are below `numbers`.
+  /// Cells have `bits` bits, a power of two up to 8. Inserted numbers are below `numbers`.
   MinMaxSketch(std::uint64_t key, const SketchGroups& groups, int numbers, int bits) : key_(key), numbers_(numbers), bits_(bits) {
     for (std::size_t group = 0; group < groups.size(); ++group) {
       columns_[group] = columns(groups[group]);
@@ -35,7 +35,7 @@ class MinMaxSketch {
     for (const std::int64_t entries : groups) sum += sketch_rows * columns(entries);
     return sum;
   }
-  /// Returns the most cells of `entries` entries, however they are divided among groups.
+  /// Returns the most cells of `entries` entries, for any division among groups.
   [[nodiscard]] static std::int64_t most_cells(std::int64_t entries) { return sketch_rows * (entries / 5 + 2 * sketch_groups); }
 
   void clear(std::byte* cells) const {
@@ -45,7 +45,7 @@ class MinMaxSketch {
   void insert(std::byte* cells, std::int64_t place, int group, int number) const {
     for (const std::int64_t cell : cells_of(place, group)) write(cells, cell, std::min(number, read(cells, cell)));
   }
-  /// Returns the number found for `place`. The group has entries.
+  /// Returns the number found for `place`. The group must have entries.
   [[nodiscard]] int find(const std::byte* cells, std::int64_t place, int group) const {
     int most = 0;
     for (const std::int64_t cell : cells_of(place, group)) most = std::max(most, read(cells, cell));
@@ -53,7 +53,7 @@ class MinMaxSketch {
   }
 
  private:
-  /// A row's; the paper's share.
+  /// Returns the cells of a row; the paper's share.
   [[nodiscard]] static std::int64_t columns(std::int64_t entries) { return (entries + 4) / 5; }
 
   [[nodiscard]] std::array<std::int64_t, sketch_rows> cells_of(std::int64_t place, int group) const {
@@ -62,7 +62,7 @@ class MinMaxSketch {
     const auto g = static_cast<std::size_t>(group);
     std::array<std::int64_t, sketch_rows> cells{};
     for (std::size_t row = 0; row < sketch_rows; ++row) {
-      // below 2^32 columns: what a message of 2^34 elements has
+      // there are fewer than 2^32 columns, as a message of 2^34 elements has
       const auto column = static_cast<std::int64_t>(words[row] * static_cast<std::uint64_t>(columns_[g]) >> 32);
       cells[row] = first_[g] + static_cast<std::int64_t>(row) * columns_[g] + column;
     }

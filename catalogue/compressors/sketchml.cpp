@@ -1,24 +1,25 @@
-// sketchml.cpp: elements other than zero as numbers of quantile buckets, which a sketch can compress further (Jiang, Fu, Yang, Cui:
+// sketchml.cpp: codes nonzero elements as numbers of quantile buckets, which a sketch can compress further (Jiang, Fu, Yang, Cui:
 // SketchML: accelerating distributed machine learning with data sketches; SIGMOD 2018; GRACE section III-C).
 //
-// As in the paper: positive and negative elements have buckets of their own, as many elements in each as may be; buckets are
-// numbered from zero outwards; MinMaxSketch hashes indices into rows of cells, a fifth as many in each as there are elements, keeps
-// the least bucket of those that share a cell, and answers with the greatest of the cells of an index, so that what is decoded
-// never grows nor changes its sign; eight groups of buckets have sketches of their own, which bounds the error.
+// As in the paper, positive and negative elements have their own buckets, with equal numbers of elements as far as possible.
+// Buckets are numbered from zero outwards. MinMaxSketch hashes indices into rows of cells, with a fifth as many cells per row as
+// there are elements. A cell keeps the least bucket of the indices that share it, and a look-up returns the greatest of the cells
+// of an index, so that decoded values never grow or change their sign. Eight groups of buckets have their own sketches, which
+// bounds the error.
 //
-// Not as in the paper: quantiles come from a random sample of at most 8192 elements rather than from a quantile sketch of all (of
-// fewer elements, from all). A bucket decodes to the mean of its elements rather than of its bounds, which loses less where tails
-// are heavy. The gaps between indices are Rice codes rather than of 1 to 4 bytes, one list for all groups with the group of each.
+// Unlike in the paper, quantiles come from a random sample of at most 8192 elements instead of a quantile sketch of all (of fewer
+// elements, from all). A bucket decodes to the mean of its elements instead of its bounds, which loses less if tails are heavy. The
+// gaps between indices are Rice codes instead of 1 to 4 bytes, in one list for all groups, with the group of each.
 //
-// codes=plain, the default, sends the buckets themselves, as GRACE's implementation does: at the same number of bits it has a
+// codes=plain, the default, sends the buckets themselves, as GRACE's implementation does. At the same number of bits it has a
 // smaller error than codes=minmax, whose groups take nearly as many bits as they save.
 //
 // NaN counts as positive and largest. A bucket with an element that is not finite decodes to NaN.
 //
-// A message: the number of entries (64 bits), the key of the hash function (64 bits), what the buckets mean, negative ones first
+// A message has the number of entries (64 bits), the key of the hash function (64 bits), the values of buckets, negative ones first
 // (floats), with minmax the entries of each group (64 bits), then the low bits of the gaps (number_bits-inl.hpp), the codes
-// (buckets or groups, negative ones after the others), with minmax the cells, the rest of the gaps in unary (unary.hpp), zeros up
-// to a multiple of 8.
+// (buckets or groups, negative ones after the others), with minmax the cells, the rest of the gaps in unary (unary.hpp), and zeros
+// up to a multiple of 8.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "catalogue/compressors/sketchml.cpp"
 #include <hwy/foreach_target.h>
@@ -48,7 +49,7 @@ constexpr int most_buckets = 128;
 
 [[nodiscard]] bool is_negative(float value) { return value < 0; }
 
-/// Buckets of one message: bounds, and what they mean.
+/// The buckets of one message: bounds, and values.
 class Buckets {
  public:
   explicit Buckets(int buckets) : buckets_(buckets) {}
@@ -73,7 +74,7 @@ class Buckets {
     }
   }
 
-  /// codes[i] = the bucket of x[i], plus the number of buckets where it is negative; of zeros whatever it may be.
+  /// Sets codes[i] to the bucket of x[i], plus the number of buckets if x[i] is negative. The code of zeros is arbitrary.
   void find(const float* HWY_RESTRICT x, std::int64_t count, std::uint8_t* HWY_RESTRICT codes) const {
     const hn::CappedTag<float, 16> d;
     const hn::RebindToSigned<decltype(d)> dk;
@@ -119,7 +120,7 @@ class SketchMl final : public PackedCodec {
   [[nodiscard]] std::int64_t granularity() const override { return 256; }
   [[nodiscard]] std::int64_t most_bytes(std::int64_t count) const override {
     if (count == 0) return 0;
-    // Low bits and unary parts together are at most 1.08 bits for each of all elements, at a density of 0.38.
+    // Low bits and unary parts together take at most 1.08 bits per element of the vector, at a density of 0.38.
     const std::int64_t gaps = (count + 7) / 8 * 9 / 8 + 64;
     const std::int64_t cells = sketched_ ? cell_bytes(MinMaxSketch::most_cells(count)) : 0;
     return (header_bytes() + gaps + code_bytes(count, code_bits_) + cells + 7) / 8 * 8;
@@ -190,7 +191,7 @@ class SketchMl final : public PackedCodec {
   }
 
  private:
-  /// Where the parts of a message are.
+  /// The positions of the parts of a message.
   struct Layout {
     std::int64_t entries = 0;
     SketchGroups groups{};
@@ -200,7 +201,7 @@ class SketchMl final : public PackedCodec {
 
   [[nodiscard]] int group_buckets() const { return buckets_ / sketch_groups; }
   [[nodiscard]] int group_of(int code) const { return code / group_buckets(); }
-  /// A power of two, so that no cell lies in two bytes.
+  /// A power of two, so that no cell crosses a byte boundary.
   [[nodiscard]] int cell_bits() const {
     return static_cast<int>(std::bit_ceil(static_cast<unsigned>(bits_for(group_buckets() - 1))));
   }
@@ -216,7 +217,7 @@ class SketchMl final : public PackedCodec {
     layout.unary = layout.cells + (sketched_ ? cell_bytes(MinMaxSketch::cells(layout.groups)) : 0);
   }
 
-  /// f(place, value, code) for all elements other than zero.
+  /// Calls f(place, value, code) for all nonzero elements.
   template <class F>
   HWY_INLINE void for_non_zeros(const float* x, std::int64_t count, F f) const {
     for (std::int64_t begin = 0; begin < count; begin += block_size) {
@@ -268,7 +269,7 @@ class SketchMl final : public PackedCodec {
     return layout;
   }
 
-  /// f(place, value) for every entry of a message. Throws where it is malformed.
+  /// Calls f(place, value) for every entry of a message. Throws if the message is malformed.
   template <class F>
   void for_entries(const std::byte* in, std::int64_t bytes, std::int64_t count, F f) const {
     if (count == 0 && bytes == 0) return;

@@ -7,11 +7,12 @@
 namespace weir::fusion {
 namespace {
 
-/// Grows stretches one after the other: joins(stretch's begin in time, its bytes, the next tensor) says whether it goes on.
+/// Grows stretches one after the other. joins(begin of the stretch's exchange, its bytes, next tensor) says whether the tensor
+/// joins.
 template <class Joins>
 Ends grown(const Line& line, const LinearCost& cost, Joins joins) {
   Ends ends;
-  double free = 0;  // when the network is
+  double free = 0;  // when the network becomes free
   for (std::size_t i = 0; i < line.size();) {
     std::int64_t bytes = line[i].bytes;
     double begin = std::max(free, line[i].ready);
@@ -44,7 +45,7 @@ const SchemeRow scheme_ahead_inter_intra{
     }};
 const SchemeRow scheme_omgs{.scheme = FusionScheme::omgs,
                             .divide = [](const DivisionTask& task) { return divide(task.line, merged(task.line, task.cost)); }};
-/// Cupcake (Wang et al. 2023).
+/// The scheme of Cupcake (Wang et al. 2023).
 const SchemeRow scheme_cupcake{.scheme = FusionScheme::cupcake, .divide = [](const DivisionTask& task) {
                                  return divide(task.line, earliest(task.line, task.cost, task.line.size()));
                                }};

@@ -11,45 +11,45 @@
 
 namespace weir {
 
-/// thres1 and thres2 of CommLib Algorithm 1: what reaches `upper` is selected, what reaches only `lower` fills up to k.
+/// thres1 and thres2 of CommLib Algorithm 1: entries that reach `upper` are selected; those that reach only `lower` fill up to k.
 template <class T>
 struct MsTopkThresholds {
   Key<T> upper;
   std::int64_t upper_count;  ///< k1 <= k
-  Key<T> lower;              ///< more than k reach it, or it is 1; may be below the candidates' floor
+  Key<T> lower;              ///< more than k entries reach it, or it is 1; may be below the candidates' floor
 };
 
-/// CommLib Algorithm 1 lines 1-24: `samplings` bisections of the ratio between the mean (0) and the largest magnitude (1) of x, all
-/// counted among the candidates. Initially nothing reaches `upper`, and all that is not zero `lower`.
+/// Runs CommLib Algorithm 1, lines 1-24: `samplings` bisections of the ratio between the mean (0) and the largest magnitude (1) of
+/// x, all counted among the candidates. At first no entry reaches `upper`, and all nonzero entries reach `lower`.
 template <class T>
 [[nodiscard]] MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k,
                                                     std::int64_t samplings);
 
-/// Gaussiank (Shi et al. 2019, as in Ok-Topk section 5): the magnitude that k entries would exceed, on both sides together, were x
-/// normal with its mean and variance.
+/// Gaussiank (Shi et al. 2019, as in Ok-Topk section 5): returns the magnitude that k entries would exceed, on both sides together,
+/// if x were normal with its mean and variance.
 template <class T>
 [[nodiscard]] double gaussian_threshold(const Moments<T>& all, std::int64_t k);
 
-/// Returns the key of `threshold`, after moving that, by bisection, until the count is within the guard. At least the floor; the
-/// count may still be outside where many entries tie.
+/// Moves `threshold` by bisection until the count is within the guard. Returns its key, which is at least the floor. The count may
+/// still be outside the guard if many entries tie.
 template <class T>
 [[nodiscard]] Key<T> adjusted_threshold(const Candidates<T>& candidates, const Moments<T>& all, double threshold, std::int64_t k);
 
-/// RedSync (Fang et al. 2019), threshold binary search: the ratio between the mean (0) and the largest magnitude (1) is bisected,
-/// at most `samplings` times, until from k to 5/4 k entries reach the threshold; the paper stops at 2 k. Returns the last one
-/// tried, which is at least the floor.
+/// RedSync (Fang et al. 2019), threshold binary search: bisects the ratio between the mean (0) and the largest magnitude (1), at
+/// most `samplings` times, until k to 5/4 k entries reach the threshold; the paper stops at 2 k. Returns the last threshold tried,
+/// never below the floor.
 template <class T>
 [[nodiscard]] Key<T> redsync_threshold(const Candidates<T>& candidates, const Exceedances<T>& all, std::int64_t k,
                                        std::int64_t samplings);
 
-/// SIDCo (Abdelmoniem et al. 2021) with exponential fits to what exceeds the last threshold: each stage but the last asks for 1/4
-/// of the entries the one before left, the last for k. Beyond the paper, the last asks for a share of what was counted, not of what
-/// the stages before should have left, so that their errors do not add up.
+/// SIDCo (Abdelmoniem et al. 2021) with exponential fits to the excess over the last threshold. Each stage except the last asks for
+/// 1/4 of the entries that the previous one left, the last for k. Beyond the paper, the last asks for a share of the counted
+/// entries, not of what the stages before should have left, so that their errors do not add up.
 class SidcoFit {
  public:
   SidcoFit(std::int64_t k, int stages) : k_(static_cast<double>(k)), stages_(stages) {}
   [[nodiscard]] double threshold() const noexcept { return threshold_; }
-  /// Raises the threshold by what the entries that reach it say. Returns whether another stage follows.
+  /// Raises the threshold, judging by the entries that reach it. Returns true if another stage follows.
   template <class T>
   [[nodiscard]] bool refine(const Exceedances<T>& reaching);
 
@@ -59,7 +59,7 @@ class SidcoFit {
   int stages_;  // left
 };
 
-/// How many stages SIDCo takes: one more or one fewer while counts miss k by over 20 %, turning round when a count got worse.
+/// The number of stages of SIDCo: one more or one fewer while counts miss k by over 20 %; turns round when a count got worse.
 class SidcoStages {
  public:
   SidcoStages() = default;
@@ -74,7 +74,7 @@ class SidcoStages {
   double error_ = std::numeric_limits<double>::infinity();
 };
 
-/// The magnitude of a key.
+/// Returns the magnitude of a key.
 [[nodiscard]] inline double magnitude_of(Key<float> key) { return std::bit_cast<float>(key); }
 [[nodiscard]] inline double magnitude_of(Key<double> key) { return std::bit_cast<double>(key); }
 

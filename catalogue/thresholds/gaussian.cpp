@@ -7,7 +7,7 @@
 namespace weir {
 namespace {
 
-constexpr int most_adjustments = 64;  // halvings: only ties can keep the count out of the guard for so long
+constexpr int most_adjustments = 64;  // halvings; only ties can keep the count outside the guard for so long
 
 template <class T>
 class Gaussian final : public ThresholdEstimator<T> {

@@ -14,7 +14,7 @@ MsTopkThresholds<T> mstopk_thresholds(const Candidates<T>& candidates, const Exc
   for (std::int64_t sampling = 0; sampling < samplings; ++sampling) {
     const double ratio = left + (right - left) / 2;
     const Key<T> threshold = key_at_least<T>(mean + ratio * (largest - mean));
-    // Where the answer is known, counting again would change nothing: counts grow as thresholds fall.
+    // If the answer is known, counting again would change nothing: counts grow as thresholds fall.
     bool few = threshold >= found.upper;
     if (!few && threshold > found.lower && threshold >= candidates.floor) {
       const std::int64_t count = candidates.count_at_least(threshold);
@@ -51,7 +51,7 @@ class MsTopk final : public ThresholdEstimator<T> {
       reaching = survey.candidates.count_at_least(found.lower);
     else
       reaching = co_await whole.count_at_least(found.lower);
-    // Lines 25-29: what is missing comes out of those between, all of a piece, from a random place on.
+    // Lines 25-29: the missing entries are taken from those between, as one piece, from a random place on.
     const std::int64_t between = reaching - found.upper_count, slice = std::min(survey.k - found.upper_count, between);
     const std::uint64_t start =
         random_number(static_cast<std::uint64_t>(survey.iteration)) % static_cast<std::uint64_t>(between - slice + 1);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double first_ratio = 0.25;     // delta_1 of SIDCo
 constexpr double stage_tolerance = 0.2;  // epsilon of SIDCo
-constexpr int most_stages = 6;           // the last but one leaves about 1e-3 of all
+constexpr int most_stages = 6;           // the second to last stage leaves about 1e-3 of all
 
 template <class T>
 class Sidco final : public ThresholdEstimator<T> {

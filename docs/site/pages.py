@@ -151,6 +151,7 @@ def reference_of_python():
     by_module = {}
     for name in weir.__all__:
         module = getattr(weir, name).__module__.replace("weir.", "")
+        module = "_types" if module == "weir" else module  # exceptions
         by_module.setdefault(module if module in PYTHON or not module.startswith("_") else "registry", []).append(f"weir.{name}")
     by_module["torch"] = [f"weir.torch.{name}" for name in weir.torch.__all__]
     documents = {"torch": rst(weir.torch.__doc__, "python")}

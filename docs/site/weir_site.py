@@ -11,14 +11,18 @@ from sphinx.domains.c import CDomain
 from sphinx.domains.cpp import CPPDomain
 from sphinx.transforms import SphinxTransform
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx.util import logging
 from sphinx_inline_tabs._impl import TabContainer
 
 import pages
 import docstrings
 
+LOG = logging.getLogger(__name__)
 ORIGINS = pages.origins()
 PAGES = {origin: name for name, origin in ORIGINS.items()}
 PAGES["docs/README.md"] = PAGES["README.md"] = "index"
+PAGES |= {f"include/weir/{header.name}": f"{'cpp' if header.suffix == '.hpp' else 'c'}/{header.stem}"
+          for header in pages.ROOT.glob("include/weir/*.h*")}
 
 
 class Links(SphinxTransform):
@@ -46,6 +50,8 @@ class Links(SphinxTransform):
                     new["refdomain"], new["reftarget"], new["reftargetid"] = "doc", PAGES[file], anchor or None
                 link.replace_self(new)
             else:
+                if not (pages.ROOT / file).exists():
+                    LOG.warning("there is no %s", file, location=link)
                 link.replace_self(link.children)
         for image in list(self.document.findall(nodes.image)):
             if "://" not in image["uri"]:

@@ -86,7 +86,7 @@ class Observer {
   virtual ~Observer() = default;
 
   /// Returns whether it wants to hear more than begin(), end() and report(). Asked once.
-  [[nodiscard]] virtual bool hears_details() const noexcept { return true; }
+  [[nodiscard]] virtual bool wants_details() const noexcept { return true; }
 
   /// Called when a run has begun.
   virtual void begin(const RunInfo& /*run*/) noexcept {}

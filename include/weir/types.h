@@ -1,5 +1,5 @@
 /* weir/types.h: the enumerations and structs of the C interface. Included by weir/weir.h.
- * Made by capi/interface/generate.py from interface.toml: change that. */
+ * Made by capi/interface/generate.py from interface.toml. Edit that file. */
 #ifndef WEIR_TYPES_H
 #define WEIR_TYPES_H
 
@@ -184,7 +184,7 @@ typedef enum weir_distribution {
   WEIR_DISTRIBUTION_LOCAL = 2
 } weir_distribution;
 
-#define WEIR_LEVEL_COUNT 7 /**< values of weir_level */
+#define WEIR_LEVEL_COUNT 7 /**< number of values of weir_level */
 
 /** Describes one tensor and how it is reduced. All fields except `name`, `priority` and `threads` must be equal on all ranks.
  *  Start from WEIR_ALLREDUCE_CONFIG_INIT. */

@@ -1,5 +1,5 @@
 // weir/types.hpp: the enumerations and structs of the C++ interface. Included by weir/weir.hpp.
-// Made by capi/interface/generate.py from interface.toml: change that.
+// Made by capi/interface/generate.py from interface.toml. Edit that file.
 #ifndef WEIR_TYPES_HPP
 #define WEIR_TYPES_HPP
 
@@ -168,7 +168,7 @@ enum class Distribution : std::int32_t {
   local = 2        ///< each rank has its own; rank r gets the array of rank r. If no rank r saved one, the array stays as it is
 };
 
-inline constexpr int level_count = 7;  ///< values of Level
+inline constexpr int level_count = 7;  ///< number of values of Level
 
 /// Describes one tensor and how it is reduced. All fields except `name`, `priority` and `threads` must be equal on all ranks.
 struct AllreduceConfig {

@@ -1,6 +1,8 @@
-# weir_bundle(LIBRARY FOLDER FILES...): copies the libraries that LIBRARY needs and not every Linux has into FOLDER, and has FILES, already
-# installed, find them there. They get names of our own: a program may have others of the same name, newer or older ones.
-# Into LICENSES go their copyright texts, those of the headers that are compiled in, and the files ${weir_licenses}, name=path each.
+# weir_bundle(LIBRARY FOLDER LICENSES FILES...): copies the libraries that LIBRARY needs, and that some Linux systems lack, into
+# FOLDER, and makes FILES, already installed, find them there. The copies get unique names, because a program may use another
+# version of the same library.
+# Copies to LICENSES their copyright texts, those of the headers that are compiled in, and the files ${weir_licenses}, name=path
+# each.
 function(weir_bundle library folder licenses)
   find_program(patchelf patchelf)
   if(NOT patchelf)
@@ -28,7 +30,7 @@ function(weir_bundle library folder licenses)
     execute_process(COMMAND "${patchelf}" --set-soname "${new_name}" --set-rpath "$ORIGIN" "$ENV{DESTDIR}${folder}/${new_name}" COMMAND_ERROR_IS_FATAL ANY)
     list(APPEND ARGN "$ENV{DESTDIR}${folder}/${new_name}")
   endforeach()
-  foreach(file IN LISTS ARGN) # by itself: patchelf 0.14 forgets half of it beside other changes
+  foreach(file IN LISTS ARGN) # separate call: patchelf 0.14 loses half of it with other changes
     execute_process(COMMAND "${patchelf}" ${replacements} "${file}" COMMAND_ERROR_IS_FATAL ANY)
   endforeach()
 endfunction()
@@ -36,7 +38,7 @@ endfunction()
 function(weir_copyright_texts folder)
   foreach(file IN LISTS ARGN)
     get_filename_component(real "${file}" REALPATH)
-    # Packages may know a file below /lib, which is /usr/lib by now.
+    # Packages may list a file below /lib, which is now /usr/lib.
     string(REGEX REPLACE "^/usr/lib/" "/lib/" short "${real}")
     execute_process(COMMAND dpkg-query -S "${real}" "${short}" OUTPUT_VARIABLE owner ERROR_QUIET)
     string(REGEX MATCH "^[^:,]+" package "${owner}")

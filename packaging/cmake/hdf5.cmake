@@ -1,5 +1,6 @@
-# weir_hdf5(VERSION_VARIABLE): the target weir::hdf5 and its version, or an empty one, where there is no HDF5 that checkpoints can use. The HDF5 library
-# lays files out in memory, and ranks write them: a serial one does, and is preferred, since it is bound to no MPI.
+# weir_hdf5(VERSION_VARIABLE): makes the target weir::hdf5 and returns its version, or an empty one if there is no HDF5 that
+# checkpoints can use. A serial HDF5 is enough, because it lays files out in memory, and ranks write them. It is preferred, because
+# it depends on no MPI.
 function(weir_hdf5 version_variable)
   set(${version_variable} "" PARENT_SCOPE)
   find_package(PkgConfig)

@@ -1,4 +1,5 @@
-# weir_jpeg(VERSION_VARIABLE): the target weir::jpeg and its version, or an empty one, where there is no libjpeg (of libjpeg-turbo, best).
+# weir_jpeg(VERSION_VARIABLE): makes the target weir::jpeg and returns its version, or an empty one if there is no libjpeg
+# (preferably libjpeg-turbo).
 function(weir_jpeg version_variable)
   set(${version_variable} "" PARENT_SCOPE)
   find_package(PkgConfig)

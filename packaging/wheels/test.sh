@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs wheels in fresh virtual environments and runs them, with 1 and 2 ranks, on the MPI of PyPI's wheels alone.
+# Installs wheels in fresh virtual environments and runs them with 1 and 2 ranks, using only the MPI of PyPI's wheels.
 set -euo pipefail
 fail() { echo "wheels/test.sh: $*" >&2; exit 1; }
 [ $# -gt 0 ] || { echo "Usage: test.sh WHEEL..." >&2; exit 2; }
@@ -12,13 +12,13 @@ import sys
 import numpy
 import weir
 
-ssl.create_default_context()  # by the OpenSSL that Python has
+ssl.create_default_context()  # with Python's OpenSSL
 comm = weir.Communicator()
 plan = weir.AllreducePlan(comm, count=1000, density=1.0, average=False)
 gradient = numpy.full(1000, comm.rank + 1, dtype=numpy.float32)
 plan.run(gradient)
 assert (gradient == comm.size * (comm.size + 1) / 2).all(), gradient[:3]
-with weir.Checkpoint(comm, folder=sys.argv[1]) as checkpoint:  # by the HDF5 inside
+with weir.Checkpoint(comm, folder=sys.argv[1]) as checkpoint:  # with the HDF5 inside the wheel
     checkpoint.add("plan", plan)
     checkpoint.save(1).wait()
     assert checkpoint.restore() == 1

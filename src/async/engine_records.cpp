@@ -32,7 +32,7 @@ void StageScope::end() noexcept {
 
 void Engine::add_observer(Observer& observer) {
   observers_.reserve(observers_.size() + 1);
-  if (observer.hears_details()) detail_observers_.push_back(&observer);
+  if (observer.wants_details()) detail_observers_.push_back(&observer);
   observers_.push_back(&observer);
 }
 void Engine::remove_observer(const Observer& observer) noexcept {

@@ -73,7 +73,7 @@ enum class Stage : std::uint8_t {
   publish_file,
   restore_file,
   // Communicators:
-  hear_from_all,
+  gather_answers,
   measure
 };
 
@@ -139,7 +139,7 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::write_file, "write_file", "all ranks write their parts"},
     StageInfo{Stage::publish_file, "publish_file", "rank 0 gives the file its name"},
     StageInfo{Stage::restore_file, "restore_file", "ranks read a checkpoint"},
-    StageInfo{Stage::hear_from_all, "hear_from_all", "every rank's answer is awaited"},
+    StageInfo{Stage::gather_answers, "gather_answers", "every rank's answer is awaited"},
     StageInfo{Stage::measure, "measure", "the machine is measured"},
 };
 inline constexpr std::size_t stage_count = stage_list.size();

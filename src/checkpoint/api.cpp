@@ -1,4 +1,4 @@
-// The class of weir/checkpoint.hpp over the checkpoint's state.
+// Implements the class of weir/checkpoint.hpp with the checkpoint's state.
 #include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/signals.hpp"

@@ -18,7 +18,7 @@
 namespace weir::detail {
 namespace {
 
-constexpr int save_priority = -2000000;  // behind everything that a step waits for
+constexpr int save_priority = -2000000;  // after everything that a step waits for
 constexpr std::size_t longest_name = 128;
 
 void check_config(const CheckpointConfig& c) {
@@ -76,7 +76,7 @@ template const std::int64_t& CheckpointState::value(std::string_view, std::strin
 template const double& CheckpointState::value(std::string_view, std::string_view) const;
 template const std::string& CheckpointState::value(std::string_view, std::string_view) const;
 
-/// By the newest file that can be read: others are refused when they are restored.
+/// Checks the newest readable file only. A restore checks the one that it reads.
 void CheckpointState::check_run() const {
   if (config.run.empty()) return;
   std::vector<std::int64_t> steps = folder_.steps();

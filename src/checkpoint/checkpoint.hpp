@@ -1,4 +1,4 @@
-// checkpoint.hpp: a checkpoint on one rank: what was added, the save in flight, and restoring.
+// checkpoint.hpp: the state of a checkpoint on one rank: the subjects added, the save in flight, and restoring.
 #pragma once
 
 #include <atomic>
@@ -21,32 +21,32 @@
 
 namespace weir::detail {
 
-/// save or restore.
+/// A save or a restore.
 class CheckpointCall final : public AsynchronousCall {
  public:
   using AsynchronousCall::AsynchronousCall;
   using AsynchronousCall::launch;
 };
 
-/// See Checkpoint. Messages of a run that breaks off may still read and write what is a member here.
+/// Implements Checkpoint. After a run breaks off, its messages may still read and write the members of this class.
 class CheckpointState {
  public:
   CheckpointState(std::shared_ptr<CommunicatorState> communicator, CheckpointConfig configuration, Lease lease);
 
   void add(checkpoint::AddedSubject subject);
   void set(std::string_view name, checkpoint::Value value);
-  /// Throws Error(WEIR_ERR_ARGUMENT) where the checkpoint has no value of that name and type ("integer", say).
+  /// Throws Error(WEIR_ERR_ARGUMENT) if the checkpoint has no value of this name and type (for example "integer").
   template <class T>
   [[nodiscard]] const T& value(std::string_view name, std::string_view type) const;
   void start_save(std::int64_t step);
   [[nodiscard]] std::optional<std::int64_t> restore(std::optional<std::int64_t> step);
   [[nodiscard]] bool stop_requested();
-  /// Ends it for its owner, as detail::retire.
+  /// Ends the state for its owner, like detail::retire.
   [[nodiscard]] bool retire() noexcept { return detail::retire(save_); }
 
   [[nodiscard]] AsynchronousCall& save() { return save_; }
   [[nodiscard]] const checkpoint::Folder& folder() const { return folder_; }
-  /// Throws Error(WEIR_ERR_ARGUMENT) where the folder has files of another run. Not collective.
+  /// Throws Error(WEIR_ERR_ARGUMENT) if the folder has files of another run. Not collective.
   void check_run() const;
 
   const std::shared_ptr<CommunicatorState> comm;
@@ -54,22 +54,22 @@ class CheckpointState {
   CheckpointStatistics statistics;
 
  private:
-  /// What every rank tells every other where something has failed, and of outlines that have changed.
+  /// What ranks exchange in a restore, and in a save if one has failed or if outlines or steps differ.
   struct Card {
     Outcome outcome;
     std::int64_t step = 0;
     std::uint64_t outline = 0;  ///< checksum of the outline
-    std::int64_t wanted = -1;   ///< of a restore: the step that is asked for; -1: the newest
-    std::int64_t left = 0;      ///< older files, of which rank 0 may take the next where this one is damaged
+    std::int64_t wanted = -1;   ///< in a restore: the requested step; -1: the newest
+    std::int64_t left = 0;      ///< number of older files that rank 0 may try next if this one is damaged
   };
 
-  /// What ranks tell when they have done their part. They agree on the largest of each.
+  /// What each rank reports when it has done its part. An allreduce takes the maximum of each word.
   struct Words {
     static constexpr std::uint64_t done = 0, failed = 1, works = 2;
 
     std::uint64_t state = done;
-    std::uint64_t step = 0, step_turned = 0;  ///< ~step, whose largest is ~ of the smallest step
-    std::uint64_t changed = 0;                ///< the outline is not that of the last save
+    std::uint64_t step = 0, step_turned = 0;  ///< step_turned is ~step: its maximum is ~ of the smallest step
+    std::uint64_t changed = 0;                ///< 1 if the outline differs from that of the last save
   };
 
   [[nodiscard]] bool is_first() const { return comm->topology.rank() == 0; }
@@ -77,7 +77,7 @@ class CheckpointState {
   [[nodiscard]] std::vector<std::int64_t> nodes() const;
   [[nodiscard]] std::vector<std::int64_t> switches() const;
 
-  // What both have. After agree() all ranks go on, or all have thrown the same.
+  // Used by save and restore. After agree() either all ranks continue, or all have thrown the same error.
   task<void> agree(Channel channel, Outcome outcome);
   task<void> share_cards(Channel channel);
   [[nodiscard]] std::span<const Card> cards() const;
@@ -89,11 +89,11 @@ class CheckpointState {
   task<void> share_outlines(Channel channel);
   void take_folder();
   task<void> lay_out(Channel channel, std::int64_t step);
-  task<void> tell(Channel channel, const std::function<void()>& make);
+  task<void> distribute(Channel channel, const std::function<void()>& make);
   void begin_preparing();
-  [[nodiscard]] Blob told() const;
-  void merge_told(checkpoint::Index& index);
-  void tell_addresses(const checkpoint::Index& index);
+  [[nodiscard]] Blob report() const;
+  void merge_reports(checkpoint::Index& index);
+  void place_chunks(const checkpoint::Index& index);
   void begin_work(std::function<void()> work);
   task<void> finish_work(Channel channel);
 
@@ -107,17 +107,17 @@ class CheckpointState {
 
   Lease lease_;
   checkpoint::Folder folder_;
-  std::optional<checkpoint::FolderLock> lock_;  // on rank 0, from the first save on
+  std::optional<checkpoint::FolderLock> lock_;  // on rank 0, from the first save
   std::vector<checkpoint::AddedSubject> subjects_;
   checkpoint::Values values_;
 
-  Buffer<std::byte> card_bytes_;  // mine, all ranks', scratch
+  Buffer<std::byte> card_bytes_;  // this rank's, all ranks', scratch
   BlobExchange blobs_;
   Blob blob_;
   std::vector<Blob> all_blobs_;
   Words words_, scratch_words_;
 
-  // A save, from its snapshot on.
+  // State of a save, beginning with its snapshot.
   Card card_;
   Clock::time_point began_{};
   checkpoint::Outline outline_;
@@ -126,24 +126,24 @@ class CheckpointState {
   std::vector<checkpoint::OutgoingArray> arrays_;  // in the order of the outline
   checkpoint::Structure structure_;                // on rank 0
   std::int64_t bytes_written_ = 0;
-  // What does not change from one save to the next.
+  // State kept from one save to the next.
   std::vector<std::uint64_t> outlines_known_;      // checksums of all ranks' outlines
   std::vector<std::int64_t> chunk_elements_;       // of arrays_
   std::vector<checkpoint::Outline> outlines_;      // of all ranks, on rank 0
   std::vector<checkpoint::Subject> put_together_;  // on rank 0
 
-  // A restore.
+  // State of a restore.
   std::string file_;
-  std::vector<std::int64_t> older_;  // on rank 0: files that are left to restore from, the one to take next last
+  std::vector<std::int64_t> older_;  // on rank 0: steps of files left to restore from; the next one to try is the last
   std::optional<std::int64_t> found_;
   checkpoint::Index index_;
 
   CheckpointCall save_, restore_;
-  checkpoint::Worker worker_;  // last: it ends before what it works on
+  checkpoint::Worker worker_;  // last: it must end before the members that it works on
   bool working_ = false;
 };
 
-/// Collective; see Checkpoint.
+/// Collective. See Checkpoint.
 [[nodiscard]] std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorState> comm,
                                                                const CheckpointConfig& config);
 

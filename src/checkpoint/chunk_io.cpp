@@ -11,10 +11,10 @@
 namespace weir::checkpoint {
 namespace {
 
-constexpr std::int64_t most_in_cache = std::int64_t{1} << 20;  // checksums are taken while it is in the cache
+constexpr std::int64_t most_in_cache = std::int64_t{1} << 20;  // so that data is still in the cache for its checksum
 constexpr std::size_t written_at_once = std::size_t{1} << 23;
 
-/// HDF5's shuffle filter: first the first bytes of all elements, then the second ones, ...
+/// Applies HDF5's shuffle filter: the first bytes of all elements, then the second bytes, and so on.
 void shuffle_bytes(std::span<const std::byte> from, std::span<std::byte> to, std::size_t element) {
   const std::size_t count = from.size() / element;
   for (std::size_t byte = 0; byte < element; ++byte) {
@@ -28,7 +28,7 @@ void unshuffle_bytes(std::span<const std::byte> from, std::span<std::byte> to, s
   }
 }
 
-/// Appends one chunk, filled up with zeros, as HDF5's filters write it.
+/// Appends one chunk, padded with zeros, as HDF5's filters write it.
 void compress(std::span<const std::byte> elements, std::size_t whole, std::size_t element, int level, std::vector<std::byte>& out) {
   std::vector<std::byte> filled(whole), shuffled(whole);
   std::copy(elements.begin(), elements.end(), filled.begin());
@@ -79,7 +79,7 @@ std::int64_t write(const File& file, const OutgoingArray& array) {
     std::size_t bytes = first.size();
     for (++c; c < array.chunks.size() && array.chunks[c].address == address + static_cast<std::int64_t>(bytes); ++c)
       bytes += static_cast<std::size_t>(array.chunks[c].bytes);
-    // In pieces: ranks that write to one file take turns, and the disk works meanwhile.
+    // Write in pieces: ranks that write to one file take turns, and the disk works meanwhile.
     for (std::size_t done = 0; done < bytes; done += written_at_once) {
       const std::size_t piece = std::min(written_at_once, bytes - done);
       const std::int64_t at = address + static_cast<std::int64_t>(done);

@@ -1,4 +1,4 @@
-// chunk_io.hpp: the elements of arrays on their way to and from the file.
+// chunk_io.hpp: moves the elements of arrays to and from the file.
 #pragma once
 
 #include <cstddef>
@@ -13,35 +13,35 @@
 
 namespace weir::checkpoint {
 
-/// One rank's piece of an array on its way to the file.
+/// One rank's piece of an array that is to be written.
 struct OutgoingArray {
   std::int64_t element_bytes = 0, chunk_elements = 0;
   std::span<const std::byte> elements;
-  std::vector<Chunk> chunks;          ///< addresses once they are known
-  std::vector<std::byte> compressed;  ///< all chunks, one behind the other; empty: they are in `elements`
+  std::vector<Chunk> chunks;          ///< with addresses once these are known
+  std::vector<std::byte> compressed;  ///< all chunks, one after the other; if empty, `elements` has them
 
-  /// What goes to the file for chunk number `chunk`.
+  /// Returns the bytes that the file gets for chunk number `chunk`.
   [[nodiscard]] std::span<const std::byte> bytes_of(std::size_t chunk) const;
 };
-/// Compresses with deflate (0: not at all) and takes checksums.
+/// Compresses with deflate (`compression` 0: does not compress) and computes checksums.
 void prepare(OutgoingArray& array, std::int64_t compression);
-/// Writes all chunks to their addresses. Returns the bytes written.
+/// Writes all chunks to their addresses. Returns the number of bytes written.
 std::int64_t write(const File& file, const OutgoingArray& array);
 
-/// Reads pieces of arrays, and throws Error(WEIR_ERR_FILE) naming file, dataset and rank where a chunk is not as it was written.
+/// Reads pieces of arrays. Throws Error(WEIR_ERR_FILE) naming file, dataset and rank if a chunk does not match its checksum.
 class ChunkReader {
  public:
-  /// All outlive it.
+  /// All arguments must outlive the reader.
   ChunkReader(const File& file, const Index& index, const Subject& subject, const Dataset& dataset);
-  /// Elements [first, first + count) of the piece of `rank`.
+  /// Reads elements [first, first + count) of the piece of `rank`.
   void read(std::size_t rank, std::int64_t first, std::int64_t count, std::byte* to);
   [[nodiscard]] std::int64_t bytes_read() const { return bytes_read_; }
 
  private:
   void check(std::size_t rank, std::size_t chunk, std::span<const std::byte> bytes) const;
-  /// The elements of one chunk, which stay until another one is read.
+  /// Returns the elements of one chunk. They are valid until the next chunk is read.
   std::span<const std::byte> chunk(std::size_t rank, std::int64_t number);
-  /// Whole chunks that lie one behind the other, right where they belong.
+  /// Reads whole chunks that are adjacent in the file directly to their destination.
   void read_run(std::size_t rank, std::int64_t first, std::int64_t last, std::byte* to);
 
   const File& file_;
@@ -50,7 +50,7 @@ class ChunkReader {
   const Dataset& dataset_;
   std::vector<std::size_t> first_chunks_;  // of each rank
   std::vector<std::byte> stored_, elements_;
-  std::size_t held_ = nothing;  // the chunk in elements_
+  std::size_t held_ = nothing;  // the chunk that elements_ has
   std::int64_t bytes_read_ = 0;
   static constexpr std::size_t nothing = static_cast<std::size_t>(-1);
 };

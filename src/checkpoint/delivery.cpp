@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::int64_t block_elements = std::int64_t{1} << 16;
 
-/// One subject on its way.
+/// Makes the state of one subject.
 class Delivery {
  public:
   Delivery(Source& source, const Subject& saved, const OutlinedSubject& wanted) : source_(source), saved_(saved), wanted_(wanted) {}
 
-  /// Every field that this rank has saved.
+  /// Returns every field that this rank has saved.
   SavedState own() {
     SavedState state;
     for (const Dataset& dataset : saved_.datasets) {
@@ -29,7 +29,7 @@ class Delivery {
     return state;
   }
 
-  /// Every field that this rank has now, divided anew.
+  /// Returns every field that this rank has now, redistributed from all old ranks.
   SavedState divided_anew() {
     SavedState state;
     for (const OutlinedField& field : wanted_.fields) {
@@ -58,7 +58,7 @@ class Delivery {
     return state;
   }
 
-  /// An array of the caller: what lies on one rank alone goes to nobody else.
+  /// Returns the state of a caller's array. An array of one rank is restored on that rank only.
   SavedState array() {
     const OutlinedField& field = wanted_.fields.front();
     if (field.visit.placement.share == Share::block) return divided_anew();
@@ -92,7 +92,7 @@ class Delivery {
     std::copy(field.value.begin(), field.value.end(), to.bytes.data());
   }
 
-  /// The same field, unless it is of another algorithm's.
+  /// Returns the saved dataset of the same field. Returns null if it belongs to another algorithm.
   [[nodiscard]] const Dataset* saved(const OutlinedField& field) const {
     const Dataset* const dataset = saved_.find(field.visit.name);
     return dataset != nullptr && dataset->type == field.visit.type && dataset->chunked == field.array ? dataset : nullptr;
@@ -175,8 +175,8 @@ class Delivery {
     }
   }
 
-  /// All that old ranks have of sums of one kind: of the field itself, and, while candidates took turns, of what the last one has
-  /// left over.
+  /// A rank's saved part of a sum. All holders of one kind are added: the field itself, and, if the plan was trying candidates,
+  /// what the last candidate has left over.
   struct Holder {
     const Dataset* dataset;
     std::size_t rank;
@@ -221,8 +221,8 @@ class Delivery {
     }
   }
 
-  /// Returns the kind of a sum, "residual" for "step/residual": velocities and residuals are separate sums. In a plan, fields of
-  /// one kind are one sum, whichever candidate has them. Every fused tensor has sums of its own.
+  /// Returns the kind of a sum, "residual" for "step/residual". Velocities and residuals are separate sums. In a plan, all fields
+  /// of one kind are one sum, whichever candidate has them. Every fused tensor has its own sums.
   [[nodiscard]] std::string_view kind_of(std::string_view name) const {
     return wanted_.kind == Kind::fused ? name : name.substr(name.rfind('/') + 1);
   }
@@ -234,7 +234,7 @@ class Delivery {
     return found == subject.fields.end() ? nullptr : &*found;
   }
 
-  /// Rounds once, behind the sum.
+  /// Adds in `Wide` and rounds once, at the end.
   template <class T, class Wide>
   void add_up(const std::vector<Holder>& holders, const std::vector<Region>& regions, const Sum& sum, const OutlinedField& field,
               StateField& to) {
@@ -286,7 +286,7 @@ void check_subjects(const Index& index, const Outline& outline, const std::strin
 
 namespace {
 
-/// Whether some of it goes along switches, in the file or now, on any rank: the same on all of them.
+/// Returns whether any rank has state along switches in this subject, in the file or now. Same answer on every rank.
 bool goes_along_switches(const Source& source, const Subject& saved) {
   const auto says_so = [](std::string_view name) { return name.ends_with(StateVisitor::along_switches_name); };
   const bool was = std::any_of(saved.datasets.begin(), saved.datasets.end(), [&](const Dataset& d) { return says_so(d.name); });
@@ -306,7 +306,7 @@ SavedState deliver(Source& source, const OutlinedSubject& subject) {
                                        [&](const Subject& s) { return s.kind == subject.kind && s.name == subject.name; });
   Delivery delivery(source, saved, subject);
   if (subject.kind == Kind::array) return delivery.array();
-  if (subject.kind == Kind::optimizer) return delivery.divided_anew();  // it keeps what its own division says, whatever the ranks
+  if (subject.kind == Kind::optimizer) return delivery.divided_anew();  // the optimizer's own division decides, not the ranks
   const bool as_it_was = source.same_layout && (source.same_switches || !goes_along_switches(source, saved));
   return as_it_was ? delivery.own() : delivery.divided_anew();
 }

@@ -1,4 +1,4 @@
-// delivery.hpp: from a file to the state that a rank is restored to.
+// delivery.hpp: makes the state that a rank is restored to from a file.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ struct Source {
   const File& file;
   const Index& index;
   std::size_t rank = 0;
-  /// Outlines of all present ranks, as they travel: without the fields' values.
+  /// Outlines of all present ranks, as they were sent: without the values of fields.
   const std::vector<Outline>& outlines;
-  /// Ranks and nodes are as they were: everybody goes on with their own.
+  /// True if ranks and nodes are the same as in the file. Each rank then restores its own state.
   bool same_layout = false;
-  /// Switch groups, too: what goes along them goes on only with its own groups.
+  /// True if switch groups are the same, too. State along switches is restored as it was only if so.
   bool same_switches = false;
 
   std::int64_t bytes_read = 0;
 };
 
-/// Throws Error(WEIR_ERR_MISMATCH) naming the first of the file's subjects that `outline` lacks, or that the file lacks.
+/// Throws Error(WEIR_ERR_MISMATCH) naming the first subject that only one of the file and `outline` has.
 void check_subjects(const Index& index, const Outline& outline, const std::string& file);
-/// What this rank restores the subject number `subject` of its outline from. Empty for an array of its own that no old rank had.
-/// Throws Error(WEIR_ERR_FILE) where the file is damaged, Error(WEIR_ERR_MISMATCH) where it has no such subject, or another one.
+/// Returns what this rank restores `subject` of its outline from. Empty for an array of its own that no old rank had. Throws
+/// Error(WEIR_ERR_FILE) if the file is damaged, and Error(WEIR_ERR_MISMATCH) if a field does not fit.
 [[nodiscard]] SavedState deliver(Source& source, const OutlinedSubject& subject);
 
 }  // namespace weir::checkpoint

@@ -29,7 +29,7 @@ File::File(std::string path, int flags) : path_(std::move(path)), descriptor_(::
 }
 
 File File::open_to_read(const std::string& path) {
-  File file(path, O_RDONLY | O_NONBLOCK);  // a pipe of that name does not stop us
+  File file(path, O_RDONLY | O_NONBLOCK);  // do not block on a pipe of that name
   struct stat status {};
   if (::fstat(file.descriptor_, &status) != 0) fail_with_errno("cannot look at", path);
   if (!S_ISREG(status.st_mode)) fail(WEIR_ERR_FILE, "{} is no regular file", path);
@@ -67,7 +67,7 @@ void File::read_at(std::int64_t address, std::span<std::byte> bytes) const {
 
 void File::begin_sync([[maybe_unused]] std::int64_t address, [[maybe_unused]] std::int64_t bytes) const noexcept {
 #ifdef SYNC_FILE_RANGE_WRITE
-  (void)::sync_file_range(descriptor_, address, bytes, SYNC_FILE_RANGE_WRITE);  // sync() tells of errors
+  (void)::sync_file_range(descriptor_, address, bytes, SYNC_FILE_RANGE_WRITE);  // sync() reports errors
 #endif
 }
 
@@ -92,7 +92,7 @@ void sync_folder(const std::string& folder) {
   const int error = errno;
   ::close(descriptor);
   errno = error;
-  if (result != 0 && error != EINVAL) fail_with_errno("cannot write to folder", folder);  // some file systems have nothing to do
+  if (result != 0 && error != EINVAL) fail_with_errno("cannot write to folder", folder);  // EINVAL: folders need no sync here
 }
 
 void rename_for_good(const std::string& from, const std::string& to) {

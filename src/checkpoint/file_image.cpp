@@ -11,7 +11,7 @@
 namespace weir::checkpoint {
 namespace {
 
-/// A file of the library that is open. The library knows the first member.
+/// An open file of the HDF5 library. The library knows the first member.
 struct OpenImage {
   H5FD_t base{};
   FileImage* image = nullptr;

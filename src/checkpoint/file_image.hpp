@@ -1,5 +1,5 @@
-// file_image.hpp: a file in memory, most of which is never written: where the HDF5 library lays out a checkpoint. It writes no file
-// itself: it does not get over a disk that is full.
+// file_image.hpp: a sparse file in memory, in which the HDF5 library lays out a checkpoint. The library writes no file itself,
+// because it does not recover from a full disk.
 #pragma once
 
 #include <hdf5.h>
@@ -15,17 +15,18 @@ namespace weir::checkpoint {
 
 class FileImage {
  public:
-  /// Bytes that were never written are zero.
+  /// Reads bytes. Those never written are zero.
   void read(std::int64_t address, std::span<std::byte> to) const;
   void write(std::int64_t address, std::span<const std::byte> from);
-  /// While true, nothing that is written is kept.
+  /// While true, writes are discarded.
   void forget_writes(bool forget) { forgets_ = forget; }
 
-  /// An access list for H5Fcreate and H5Fopen, whose file this is; it outlives the file. To be closed.
+  /// Returns an access list for H5Fcreate and H5Fopen that makes this image the file. The caller closes it. The image must outlive
+  /// the file.
   [[nodiscard]] hid_t access_list();
 
-  std::int64_t allocated = 0;  ///< bytes that the library has taken
-  std::int64_t written = 0;    ///< end of what was written
+  std::int64_t allocated = 0;  ///< bytes that the library has allocated
+  std::int64_t written = 0;    ///< end of the bytes written
 
  private:
   static constexpr std::int64_t page_bytes = std::int64_t{1} << 16;

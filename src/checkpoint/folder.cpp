@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view first = "checkpoint-", last = ".h5";
 
-/// Returns the step in the name of a whole file. Returns nothing for any other name.
+/// Returns the step in the name of a complete file. Returns nothing for any other name.
 std::optional<std::int64_t> step_in(std::string_view name) {
   if (!name.starts_with(first) || !name.ends_with(last) || name.size() <= first.size() + last.size()) return {};
   const std::string_view digits = name.substr(first.size(), name.size() - first.size() - last.size());
@@ -38,7 +38,7 @@ bool is_unfinished(std::string_view name) {
   return name.starts_with('.') && (step_in(name.substr(1)).has_value() || name == ".manifest.json");
 }
 
-/// What a system call says of a folder, with the folder's name.
+/// Adds the folder's name to the error of a system call.
 template <class Do>
 auto in_folder(const std::string& folder, Do&& run) {
   try {
@@ -136,8 +136,8 @@ void Folder::prepare() const {
 }
 
 void Folder::publish(std::int64_t step, std::int64_t keep) const {
-  limit_others(step, keep);  // runs that were killed one after another would leave more and more
-  // First the manifest: stopped in between, the previous file is still the newest that is there.
+  limit_others(step, keep);  // otherwise runs that are killed before the last line would leave more and more files
+  // Write the manifest first: if interrupted before the rename, the previous file is still the newest that exists.
   write_manifest(step);
   rename_for_good(unfinished_of(step), file_of(step));
   limit_others(step, keep - 1);
@@ -149,7 +149,7 @@ void Folder::limit_others(std::int64_t step, std::int64_t most) const {
     std::erase(others, step);
     const auto kept = static_cast<std::size_t>(most);
     if (others.size() <= kept) return;
-    // Steps beyond this one belong to what the run has left behind when it went back: they go first.
+    // Remove later steps first: the run has gone back and no longer needs them.
     std::stable_partition(others.begin(), others.end(), [&](std::int64_t other) { return other > step; });
     for (const std::int64_t old : std::span(others).first(others.size() - kept)) fs::remove(file_of(old));
   });

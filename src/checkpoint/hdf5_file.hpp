@@ -1,5 +1,5 @@
-// hdf5_file.hpp: the structure of a checkpoint file, by the HDF5 library: everything but the elements of arrays. Without it, all
-// throw Error(WEIR_ERR_UNSUPPORTED). For one thread at a time.
+// hdf5_file.hpp: writes and reads the structure of a checkpoint file, which is everything except the elements of arrays, with the
+// HDF5 library. In a build without it, all functions throw Error(WEIR_ERR_UNSUPPORTED). One thread at a time may call them.
 #pragma once
 
 #include <string>
@@ -9,24 +9,25 @@
 
 namespace weir::checkpoint {
 
-/// Whether this build has the library, and the library's version as text.
+/// Returns whether this build has the library; hdf5_version() returns its version as text.
 [[nodiscard]] bool has_hdf5();
 [[nodiscard]] std::string hdf5_version();
 
-/// Groups, attributes, small values, and room for chunks, whose addresses it puts into `index`; with compression their `bytes` must
-/// be known. Chunks' checksums are known. In memory: no file is touched. Throws Error(WEIR_ERR_FILE).
+/// Lays out groups, attributes, small values and room for chunks in memory, and sets the chunks' addresses in `index`. Checksums of
+/// chunks must be known; with compression, their `bytes` too. Touches no file. Throws Error(WEIR_ERR_FILE).
 [[nodiscard]] Structure lay_out(Index& index);
 
-/// What lay_out has laid out, from the file `path`, whose seal has been checked: the library trusts what it reads. Throws
-/// Error(WEIR_ERR_FILE) where it is no checkpoint, or of a newer schema.
+/// Reads what lay_out() has laid out from the file `path`. The caller has checked its seal, because the library trusts its input.
+/// Throws Error(WEIR_ERR_FILE) if the file is not a checkpoint, or has a newer schema.
 [[nodiscard]] Index read_structure(const std::string& path, const Structure& structure);
 
-/// What find_chunks_anew() lets the library read before chunks, and nothing else: the file stays as it is, and its seal need not
-/// fit. Throws Error(WEIR_ERR_FILE); some damage crashes the library.
+/// Makes the library read what find_chunks_anew() reads before the chunks, and nothing else. Does not change the file. Its seal
+/// need not be valid. Throws Error(WEIR_ERR_FILE). Some kinds of damage crash the library.
 [[nodiscard]] Index find_chunks(const std::string& path);
 
-/// A file that another program has copied or packed anew: where its chunks are now, once each has been held against its checksum,
-/// goes into the file, by the library itself. Not its seal. Throws Error(WEIR_ERR_FILE) where a chunk is not as it was saved.
+/// Finds the chunks of a file that another program has copied or repacked. Compares each with its checksum, then writes their
+/// addresses to the file through the library. Does not write the seal. Throws Error(WEIR_ERR_FILE) if a chunk is not as it was
+/// saved.
 [[nodiscard]] Index find_chunks_anew(const std::string& path);
 
 }  // namespace weir::checkpoint

@@ -1,4 +1,4 @@
-// hdf5_library.hpp: names that a checkpoint's files have, and how they are opened.
+// hdf5_library.hpp: names used in checkpoint files, and how the files are opened.
 #pragma once
 
 #include <array>
@@ -14,10 +14,10 @@ using weir::hdf5::one_at_a_time;
 using weir::hdf5::Quiet;
 
 inline constexpr const char* schema_name = "weir_checkpoint_schema";
-/// By Share.
+/// Indexed by Share.
 inline constexpr std::array share_names = {"each", "agreed", "layout", "summed", "block", "cuts"};
 
-/// For H5Fcreate and H5Fopen. Files are for versions from 1.10 on.
+/// Returns an access list for H5Fcreate and H5Fopen. Files need version 1.10 or later of the library.
 [[nodiscard]] inline Id access_list(FileImage& image) {
   constexpr hsize_t alignment = 4096;
   Id access(image.access_list(), H5Pclose, "make a list");

@@ -15,7 +15,7 @@ namespace {
 using hdf5::check;
 using hdf5::Id;
 
-/// Names of what `object` has, groups and datasets, or attributes.
+/// Returns the names of the members (groups and datasets) or attributes of `object`.
 template <class Iterate>
 std::vector<std::string> names_in(Iterate&& iterate, std::string_view what) {
   std::vector<std::string> names;
@@ -116,7 +116,7 @@ StateType type_named(std::string_view name) {
   fail(WEIR_ERR_FILE, "type '{}' is unknown", name);
 }
 
-/// Who has what. Ranks without a row have nothing of the whole.
+/// Reads the pieces of all ranks. Ranks without a row have no elements of the whole.
 void read_pieces(hid_t data, std::size_t ranks, Dataset& dataset) {
   const std::vector<std::int64_t> counts = read_numbers(data, "counts");
   std::vector<std::int64_t> rows(ranks);
@@ -167,7 +167,7 @@ Dataset read_dataset(hid_t data, std::size_t ranks, std::string name) {
   return dataset;
 }
 
-/// All datasets below `group`.
+/// Appends all datasets below `group`.
 void read_datasets(hid_t group, std::size_t ranks, const std::string& path, std::vector<Dataset>& datasets) {
   for (const std::string& name : members_of(group)) {
     const Id object(H5Oopen(group, name.c_str(), H5P_DEFAULT), H5Oclose, fmt::format("open '{}'", path + name));
@@ -178,7 +178,7 @@ void read_datasets(hid_t group, std::size_t ranks, const std::string& path, std:
   }
 }
 
-/// All that the file says. Throws Error(WEIR_ERR_FILE) naming it.
+/// Reads everything that the file states. Throws Error(WEIR_ERR_FILE) naming it.
 Index read_index(hid_t file, const std::string& path) {
   if (H5Aexists(file, hdf5::schema_name) <= 0)
     fail(WEIR_ERR_FILE, "{} is no checkpoint: it has no attribute '{}'", path, hdf5::schema_name);
@@ -211,7 +211,7 @@ Index read_index(hid_t file, const std::string& path) {
   }
 }
 
-/// Where the chunks of a dataset are now.
+/// Finds the current addresses of a dataset's chunks.
 void find_chunks(hid_t data, const std::string& path, const std::string& name, Dataset& dataset) {
   const Id how(H5Dget_create_plist(data), H5Pclose, "read a list");
   std::array<hsize_t, 2> extents{};
@@ -237,7 +237,7 @@ void find_chunks(hid_t data, const std::string& path, const std::string& name, D
   }
 }
 
-/// Each chunk must be as it was saved; where it is now goes into the file.
+/// Checks that each chunk is as it was saved, and writes the current addresses to the file.
 void record_chunks(hid_t data, const std::string& name, const File& bytes, const Dataset& dataset) {
   std::vector<std::byte> content;
   std::vector<std::int64_t> chunks;
@@ -258,7 +258,7 @@ void record_chunks(hid_t data, const std::string& name, const File& bytes, const
   check(H5Awrite(attribute, H5T_NATIVE_INT64, chunks.data()), "write attribute 'chunks'");
 }
 
-/// visit(dataset of the library, its name, what `index` says of it) for all that have chunks.
+/// Calls visit(HDF5 dataset, its name, its entry in `index`) for all that have chunks.
 template <class Visit>
 void for_each_chunked(hid_t file, Index& index, Visit&& visit) {
   for (Subject& subject : index.subjects) {

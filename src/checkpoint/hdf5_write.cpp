@@ -11,7 +11,7 @@ namespace {
 using hdf5::check;
 using hdf5::Id;
 
-/// Returns the HDF5 type of elements, in the file and in memory alike. The file is little-endian.
+/// Returns the HDF5 type of elements, which is the same in the file and in memory. The file is little-endian.
 hid_t type_of(StateType type) {
   switch (type) {
     case StateType::boolean:
@@ -51,7 +51,7 @@ Id string_type(std::size_t length) {
 void write_attribute(hid_t object, const std::string& name, hid_t type, hid_t space, const void* data) {
   const Id attribute(H5Acreate2(object, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
                      fmt::format("make attribute '{}'", name));
-  if (data != nullptr) check(H5Awrite(attribute, type, data), fmt::format("write attribute '{}'", name));  // null: it is empty
+  if (data != nullptr) check(H5Awrite(attribute, type, data), fmt::format("write attribute '{}'", name));  // null: no elements
 }
 
 void write_attribute(hid_t object, const std::string& name, const Value& value) {
@@ -61,7 +61,7 @@ void write_attribute(hid_t object, const std::string& name, const Value& value) 
   } else if (const auto* const real = std::get_if<double>(&value)) {
     write_attribute(object, name, H5T_IEEE_F64LE, scalar, real);
   } else {
-    // Other programs read texts of variable length as text, those of fixed length as bytes.
+    // Other programs read variable-length strings as text, and fixed-length strings as bytes.
     const Id type(H5Tcopy(H5T_C_S1), H5Tclose, "make a type");
     H5Tset_size(type, H5T_VARIABLE);
     H5Tset_cset(type, H5T_CSET_UTF8);
@@ -80,7 +80,7 @@ void write_attribute(hid_t object, const std::string& name, std::span<const std:
   write_attribute(object, name, H5T_STD_I64LE, space, numbers.empty() ? nullptr : numbers.data());
 }
 
-/// With hundreds of ranks, rows of those that have nothing would take more room than small arrays themselves.
+/// Returns the ranks that need a row. With hundreds of ranks, empty rows would take more room than small arrays.
 std::vector<std::size_t> rows_of(const Dataset& dataset) {
   std::vector<std::size_t> rows;
   const bool all = !dataset.needs_no_empty_rows();
@@ -91,7 +91,7 @@ std::vector<std::size_t> rows_of(const Dataset& dataset) {
   return rows;
 }
 
-/// What ranks have of a dataset, and how it is divided anew.
+/// Writes the attributes that describe the pieces of a dataset and how it is redistributed.
 void describe(hid_t object, const Dataset& dataset) {
   write_attribute(object, "share", Value(std::string(hdf5::share_names[static_cast<std::size_t>(dataset.share)])));
   write_attribute(object, "type", Value(std::string(state_type_name(dataset.type))));
@@ -133,7 +133,7 @@ haddr_t address_of(hid_t data, std::int64_t row, std::int64_t element, std::stri
   return address;
 }
 
-/// Makes room chunk by chunk: the library is given zeros in their place. Compressed ones are of different sizes.
+/// Allocates chunk by chunk by giving the library zeros. Compressed chunks differ in size.
 void place_each(hid_t data, Dataset& dataset, FileImage& image, bool compressed) {
   std::vector<std::byte> zeros;
   std::size_t at = 0;
@@ -156,14 +156,15 @@ void place_each(hid_t data, Dataset& dataset, FileImage& image, bool compressed)
   }
 }
 
-/// Whether room for all chunks of all rows, as many for each as the longest needs, would be more than a few per cent too much.
+/// Returns whether giving every row as many chunks as the longest row would waste more than a few per cent.
 bool wastes_room(const Dataset& dataset) {
   const auto rows = static_cast<std::int64_t>(dataset.rows.size());
   const std::int64_t all = rows * chunks_for(dataset.largest_piece(), dataset.chunk_elements);
   return 100 * (all - static_cast<std::int64_t>(dataset.chunks.size())) > 3 * all;
 }
 
-/// The library lays chunks without filter one behind the other: row by row, as many in each as the longest needs.
+/// Computes addresses. The library stores unfiltered chunks contiguously, row by row, with as many in each row as the longest
+/// needs.
 void place(hid_t data, Dataset& dataset) {
   const auto first = static_cast<std::int64_t>(address_of(data, 0, 0, dataset.name));
   const std::int64_t in_row = chunks_for(dataset.largest_piece(), dataset.chunk_elements);
@@ -248,7 +249,7 @@ Structure lay_out(Index& index) {
   }
   file.close("lay out a file in memory");
   Structure structure{.file_bytes = image.allocated, .extents = structure_of(index, image.allocated)};
-  // The seal is a part of the file that nothing in it refers to: the library cuts off what is behind the end that it knows.
+  // Nothing in the file refers to the seal, and the library truncates what lies beyond the end that it knows.
   image.written = image.allocated;
   Id again(H5Fopen("checkpoint", H5F_ACC_RDWR, hdf5::access_list(image)), H5Fclose, "open a file in memory");
   image.allocated += seal_bytes(structure.extents.size());

@@ -51,7 +51,7 @@ void add_field(Subject& subject, const OutlinedField& field, std::size_t rank, s
   at->pieces[rank] = {field.visit.count, field.visit.placement.region};
 }
 
-/// What the caller's ranks have of an array makes up the whole, each element once: else it could not be restored.
+/// Checks that the parts of all ranks make up the caller's array, with each element once. Otherwise it could not be restored.
 void check_parts(const Subject& subject, const Dataset& dataset) {
   const Region& whole = dataset.pieces[0].region;
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;  // begin, end
@@ -133,7 +133,7 @@ std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_
       if (subject.kind == Kind::array && dataset.share == Share::block) check_parts(subject, dataset);
       const std::int64_t largest = dataset.largest_piece();
       if (dataset.chunked) {
-        // Chunks of equal size leave hardly any room over.
+        // Chunks of equal size waste hardly any room.
         const std::int64_t chunks = std::max<std::int64_t>(1, chunks_for(largest, dataset.chunk_elements));
         dataset.chunk_elements = std::max<std::int64_t>(1, (largest + chunks - 1) / chunks);
         dataset.chunks.resize(dataset.first_chunk(ranks.size()));

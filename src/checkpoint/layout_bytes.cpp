@@ -1,4 +1,4 @@
-// Outlines and indices as bytes that travel between ranks: CBOR.
+// Encodes outlines and indices as CBOR, to send them between ranks.
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "checkpoint/layout.hpp"
@@ -24,7 +24,7 @@ Values values_of(JsonView json) {
   return values;
 }
 
-/// As a number.
+/// Converts an enumerator from its number.
 template <class Enum>
 void enumerator(JsonView json, Enum& value) {
   int number = 0;
@@ -39,7 +39,7 @@ Region region_of(JsonView j) {
   return {j.at(0).integer(), j.at(1).integer(), j.at(2).integer(), j.at(3).integer(), j.at(4).integer(), j.at(5).integer()};
 }
 
-/// Names ascend, here and below.
+/// Names must ascend, here and below.
 JsonValue from(const Dataset& d) {
   JsonValue pieces = JsonValue::array(), chunks = JsonValue::array();
   for (const Piece& piece : d.pieces) pieces.push_back(JsonValue::array({piece.count, from(piece.region)}));

@@ -17,7 +17,7 @@ std::vector<std::size_t> holders_of(std::span<const Region> regions, std::int64_
   return holders;
 }
 
-/// Where holders change within [begin, end), both of which are among them.
+/// Returns the points within [begin, end] at which holders change, with both ends.
 std::vector<std::int64_t> changes_within(std::span<const Region> a, std::span<const Region> b, std::int64_t begin,
                                          std::int64_t end) {
   std::vector<std::int64_t> at = {begin, end};
@@ -52,7 +52,7 @@ Region common(const Region& a, const Region& b) {
   return c;
 }
 
-/// What of `whole` is left without `hole`, which lies in it.
+/// Appends the rest of `whole` without `hole`, which lies in it.
 void append_rest(const Region& whole, const Region& hole, std::vector<Region>& rest) {
   Region above = whole, below = whole, left = hole, right = hole;
   above.rows = hole.first_row - whole.first_row;
@@ -73,7 +73,7 @@ std::vector<Sum> shares_of(std::span<const Region> old_holders, std::span<const 
   std::vector<Sum> sums;
   const Region& range = new_holders[mine];
   if (range.rows <= 0) return sums;
-  // Blocks by turns are cut within changes over the whole, so that all new holders cut them alike.
+  // Cut blocks at changes over the whole, so that all new holders make the same cuts.
   const std::vector<std::int64_t> changes =
       changes_within(old_holders, new_holders, 0, std::max<std::int64_t>(range.whole_rows, end_row(range)));
   for (std::size_t c = 0; c + 1 < changes.size(); ++c) {
@@ -132,7 +132,7 @@ std::vector<Part> parts_of(const Region& wanted, std::span<const Region> holders
 }
 
 std::vector<std::uint64_t> cut_anew(std::span<const Cuts> old, const Region& range, std::int64_t regions) {
-  // Old regions within the range, and what each holds.
+  // The part of an old region within the range, and its weight.
   struct Piece {
     double begin, end, mass;
   };

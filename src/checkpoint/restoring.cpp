@@ -1,4 +1,4 @@
-// Restoring: everybody looks first; once all have found that the file fits, everybody writes.
+// Restores: all ranks check the file first. Once all have found that it fits, all write.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +16,7 @@ void append_size(Blob& blob, std::uint64_t size) {
   for (int byte = 0; byte < 8; ++byte) blob.push_back(static_cast<std::uint8_t>(size >> 8 * byte));
 }
 
-/// Several blobs as one.
+/// Joins several blobs into one.
 Blob join(const std::vector<Blob>& blobs) {
   Blob all;
   for (const Blob& blob : blobs) {
@@ -47,7 +47,7 @@ std::optional<std::int64_t> CheckpointState::restore(std::optional<std::int64_t>
   return found_;
 }
 
-/// Rank 0: what is there to restore from.
+/// On rank 0: finds the files to restore from.
 void CheckpointState::find_files(std::optional<std::int64_t> step) {
   if (!step) {
     older_ = folder_.newest_first();
@@ -69,7 +69,7 @@ void CheckpointState::find_files(std::optional<std::int64_t> step) {
        known.empty() ? "the folder has none" : "there are those of steps " + known);
 }
 
-/// Rank 0: all of it that is small.
+/// On rank 0: reads everything except arrays.
 void CheckpointState::read_found() {
   file_ = folder_.file_of(*found_);
   index_ = checkpoint::read_whole(file_);
@@ -80,7 +80,7 @@ void CheckpointState::read_found() {
     fail(WEIR_ERR_MISMATCH, "{} belongs to another run: it is of '{}', this one is '{}'", file_, index_.run, config.run);
 }
 
-/// From the newest file that is whole, unless a step is asked for, or only the newest will do.
+/// Restores the step asked for, or the newest readable file.
 task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
   const Channel channel = restore_.channel();
   const StageScope stage = channel.stage(Stage::restore_file);
@@ -91,7 +91,7 @@ task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
                    require(!step || *step >= 0, "step is {}: it must be at least 0{}", step.value_or(0), refused_by_binding);
                    if (is_first()) find_files(step);
                  }));
-  std::exception_ptr newest;  // what is wrong with it
+  std::exception_ptr newest;  // the error of the newest file
   for (;;) {
     try {
       co_await restore_next(channel, step);
@@ -110,7 +110,7 @@ task<void> CheckpointState::run_restore(std::optional<std::int64_t> step) {
 }
 
 task<void> CheckpointState::restore_next(Channel channel, std::optional<std::int64_t> step) {
-  // 1. Rank 0 reads what is small, and tells it.
+  // 1. Rank 0 reads everything except arrays, and broadcasts it.
   found_ = {};
   blob_.clear();
   const Outcome outcome = outcome_of([&] {
@@ -134,7 +134,7 @@ task<void> CheckpointState::restore_next(Channel channel, std::optional<std::int
   file_ = folder_.file_of(*found_);
   co_await blobs_.broadcast(channel, blob_);
 
-  // 2. Everybody tells what it has now.
+  // 2. Each rank shares the outline of what it has now.
   co_await agree(channel, outcome_of([&] {
                    if (!is_first()) index_ = checkpoint::decode_index(blob_);
                    outline_.clear();
@@ -145,13 +145,13 @@ task<void> CheckpointState::restore_next(Channel channel, std::optional<std::int
                  }));
   co_await gather_outlines(channel);
 
-  // 3. Everybody reads its part, and looks whether it fits.
+  // 3. Each rank reads its part, and checks whether it fits.
   std::vector<SavedState> states;
   std::vector<std::unique_ptr<StateRestorer>> restorers;
   co_await agree(channel, outcome_of([&] { look(states, restorers); }));
 
-  // 4. Everybody writes.
-  card_.left = 0;  // nothing is as it was any more
+  // 4. All ranks write.
+  card_.left = 0;  // from here on, state has changed: no older file may be tried
   co_await agree(channel, outcome_of([&] {
                    for (std::size_t i = 0; i < subjects_.size(); ++i) {
                      if (!restorers[i]) continue;
@@ -172,7 +172,7 @@ task<void> CheckpointState::gather_outlines(Channel channel) {
   if (is_first()) blob_ = join(all_blobs_);
   co_await blobs_.broadcast(channel, blob_);
   co_await agree(channel, outcome_of([&] {
-                   outlines_known_.clear();  // outlines_ are no longer those of a save
+                   outlines_known_.clear();  // outlines_ now describe a restore
                    outlines_.clear();
                    for (const std::span<const std::uint8_t> blob : split(blob_))
                      outlines_.push_back(checkpoint::decode_outline(blob));
@@ -187,7 +187,7 @@ void CheckpointState::look(std::vector<SavedState>& states, std::vector<std::uni
                             .outlines = outlines_,
                             .same_layout = index_.nodes == nodes(),
                             .same_switches = index_.switches == switches()};
-  states.reserve(subjects_.size());  // restorers refer to them
+  states.reserve(subjects_.size());  // restorers keep references to elements
   restorers.resize(subjects_.size());
   for (std::size_t i = 0; i < subjects_.size(); ++i) {
     states.push_back(checkpoint::deliver(source, outline_[i]));

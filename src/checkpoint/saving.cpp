@@ -1,4 +1,4 @@
-// Saving: a snapshot, then, behind what the caller does next, a file.
+// Saves: takes a snapshot, then writes the file while the caller continues.
 #include <cstring>
 #include <ctime>
 
@@ -42,7 +42,7 @@ T take(std::span<const std::uint8_t>& bytes) {
   return x;
 }
 
-/// The work, or a second, whichever ends first.
+/// Ends with the work, or after a second.
 class Patience final : public Completion {
  public:
   explicit Patience(Completion& work) : work_(work) {}
@@ -55,7 +55,7 @@ class Patience final : public Completion {
 
 }  // namespace
 
-/// What the save before has ended with, if this rank has not heard it: others perhaps have.
+/// Returns the outcome of the previous save if this rank has not yet reported it. Other ranks may have.
 Outcome CheckpointState::end_save() {
   Outcome unheard;
   try {
@@ -114,8 +114,8 @@ void CheckpointState::take_snapshot() {
 task<void> CheckpointState::run_save(std::int64_t step) {
   const Channel channel = save_.channel();
   StageScope stage = channel.stage(Stage::prepare_file);
-  // 1. Ranks agree on how their snapshots went, and, where chunks are those of the last save, on their checksums. Compressing takes
-  // long: it begins once all is known to be well.
+  // 1. Ranks agree whether their snapshots succeeded. If chunks are those of the last save, checksums are computed meanwhile.
+  // Compression takes long, so it begins only once all snapshots have succeeded.
   const auto me = static_cast<std::size_t>(comm->topology.rank());
   const bool as_before = !outlines_known_.empty() && outlines_known_[me] == card_.outline;
   if (as_before && config.compression == 0 && !card_.outcome.failed()) begin_preparing();
@@ -132,7 +132,7 @@ task<void> CheckpointState::run_save(std::int64_t step) {
     }
   }
 
-  // 2. In the first save, and where the outline of any rank has changed: chunks anew.
+  // 2. In the first save, and if the outline of any rank has changed, arrays are cut into chunks anew.
   if (words_.changed != 0) {
     stage.next(Stage::agree_on_file);
     co_await share_outlines(channel);
@@ -143,11 +143,11 @@ task<void> CheckpointState::run_save(std::int64_t step) {
     co_await finish_work(channel);
   }
 
-  // 3. Rank 0 lays the file out, and tells where everybody's chunks go.
+  // 3. Rank 0 lays out the file, and sends each rank the addresses of its chunks.
   stage.next(Stage::agree_on_file);
   co_await lay_out(channel, step);
 
-  // 4. All write.
+  // 4. All ranks write.
   stage.next(Stage::write_file);
   const std::string aside = folder_.unfinished_of(step);
   begin_work([this, aside] {
@@ -160,7 +160,7 @@ task<void> CheckpointState::run_save(std::int64_t step) {
   });
   try {
     co_await finish_work(channel);
-    // 5. Once a node has written, one of its ranks waits for the disk: more would take turns.
+    // 5. Once a node has written, one of its ranks syncs. Several would only take turns.
     if (comm->topology.local_rank(comm->topology.rank()) == 0) {
       begin_work([aside] {
         checkpoint::File file = checkpoint::File::open_to_write(aside);
@@ -169,7 +169,7 @@ task<void> CheckpointState::run_save(std::int64_t step) {
       });
     }
     co_await finish_work(channel);
-    // 6. Rank 0 gives the file its name.
+    // 6. Rank 0 gives the file its final name.
     stage.next(Stage::publish_file);
     if (is_first()) {
       begin_work([this, step] { folder_.publish(step, config.keep); });
@@ -202,15 +202,15 @@ task<void> CheckpointState::share_outlines(Channel channel) {
                  [&](const checkpoint::Dataset& dataset) { append(all_blobs_[rank], dataset.chunk_elements); });
     }
   };
-  co_await tell(channel, cut);
+  co_await distribute(channel, cut);
   std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
   chunk_elements_.clear();
   while (!bytes.empty()) chunk_elements_.push_back(take<std::int64_t>(bytes));
   outlines_known_ = std::move(outlines);
 }
 
-/// Rank 0 makes blobs for all ranks, each behind a byte 0, and sends them. Where that fails, all ranks throw what it has thrown.
-task<void> CheckpointState::tell(Channel channel, const std::function<void()>& make) {
+/// Rank 0 makes blobs for all ranks, each after a byte 0, and sends them. If making them fails, all ranks throw rank 0's error.
+task<void> CheckpointState::distribute(Channel channel, const std::function<void()>& make) {
   Outcome outcome;
   if (is_first()) {
     outcome = outcome_of(make);
@@ -229,8 +229,8 @@ void CheckpointState::begin_preparing() {
   });
 }
 
-/// What rank 0 must know besides the outline: small values, then sizes and checksums of chunks.
-Blob CheckpointState::told() const {
+/// Returns what rank 0 needs besides the outline: small values, then sizes and checksums of chunks.
+Blob CheckpointState::report() const {
   Blob blob;
   for (const checkpoint::OutlinedSubject& subject : outline_) {
     for (const checkpoint::OutlinedField& field : subject.fields) {
@@ -247,7 +247,7 @@ Blob CheckpointState::told() const {
   return blob;
 }
 
-void CheckpointState::merge_told(checkpoint::Index& index) {
+void CheckpointState::merge_reports(checkpoint::Index& index) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     std::size_t values = 0;
     for (const checkpoint::OutlinedSubject& subject : outlines_[rank]) {
@@ -268,7 +268,7 @@ void CheckpointState::merge_told(checkpoint::Index& index) {
   }
 }
 
-void CheckpointState::tell_addresses(const checkpoint::Index& index) {
+void CheckpointState::place_chunks(const checkpoint::Index& index) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
     all_blobs_[rank].assign(1, 0);
     for_arrays(index.subjects, outlines_[rank], [&](const checkpoint::Dataset& dataset) {
@@ -279,7 +279,7 @@ void CheckpointState::tell_addresses(const checkpoint::Index& index) {
   }
 }
 
-/// Two runs in one folder would take each other's files for theirs.
+/// Locks the folder: two runs in one folder would each take the other's files for its own.
 void CheckpointState::take_folder() {
   if (lock_) return;
   lock_.emplace(folder_.path());
@@ -292,7 +292,7 @@ void CheckpointState::take_folder() {
 }
 
 task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
-  blob_ = told();
+  blob_ = report();
   co_await blobs_.gather(channel, blob_, all_blobs_);
   const std::function<void()> lay_out_file = [&] {
     try {
@@ -306,16 +306,16 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
                 .switches = switches(),
                 .values = values_,
                 .subjects = put_together_};
-      merge_told(index_);
+      merge_reports(index_);
       structure_ = checkpoint::lay_out(index_);
-      tell_addresses(index_);
+      place_chunks(index_);
       (void)checkpoint::File::create(folder_.unfinished_of(step));
     } catch (...) {
-      if (lock_) folder_.give_up(step);  // else the file is somebody else's
+      if (lock_) folder_.give_up(step);  // without the lock the file belongs to another run
       throw;
     }
   };
-  co_await tell(channel, lay_out_file);
+  co_await distribute(channel, lay_out_file);
   std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
   for (OutgoingArray& array : arrays_) {
     for (checkpoint::Chunk& chunk : array.chunks) chunk.address = take<std::int64_t>(bytes);
@@ -327,7 +327,7 @@ void CheckpointState::begin_work(std::function<void()> work) {
   working_ = !card_.outcome.failed();
 }
 
-/// However long that takes on any rank, nobody waits for a message for more than a second.
+/// Waits for the work of all ranks. However long it takes, no rank waits for a message longer than a second.
 task<void> CheckpointState::finish_work(Channel channel) {
   for (;;) {
     if (working_) {

@@ -13,12 +13,12 @@
 namespace weir::checkpoint {
 namespace {
 
-// Little-endian words of 8 bytes: for each extent of the structure its begin and length; then the tail.
+// The seal has little-endian words of 8 bytes: the begin and length of each extent of the structure, then this tail.
 struct Tail {
   std::int64_t file_bytes;  // without the seal
   std::int64_t extents;
-  std::uint64_t structure;  // checksum of all extents, one behind the other
-  std::uint64_t seal;       // checksum of the seal up to here
+  std::uint64_t structure;  // checksum of all extents, one after the other
+  std::uint64_t seal;       // checksum of the seal up to this word
   std::int64_t version;
   std::array<char, 8> magic;
 };
@@ -26,7 +26,7 @@ constexpr std::int64_t seal_version = 1;
 constexpr std::array<char, 8> magic = {'W', 'E', 'I', 'R', 'S', 'E', 'A', 'L'};
 constexpr std::string_view hdf5_magic = "\x89HDF\r\n\x1a\n";
 
-/// Reads, or writes, all extents: does one(address, bytes).
+/// Calls one(address, bytes) for each extent, to read or write it.
 template <class Bytes, class One>
 void for_extents(std::span<const Extent> extents, std::span<Bytes> bytes, One&& one) {
   for (const Extent& extent : extents) {

@@ -1,6 +1,6 @@
-// seal.hpp: the last bytes of a checkpoint file: the checksum of its structure, which is all that the HDF5 library has laid out.
-// With the checksums of chunks, every byte that is read is known to be as it was written before anybody acts on it; the HDF5
-// library itself trusts its input.
+// seal.hpp: the seal, which is the last bytes of a checkpoint file. It has the checksum of the file's structure: all that the HDF5
+// library has laid out. With the checksums of chunks, every byte is verified before it is used. This matters because the HDF5
+// library trusts its input.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace weir::checkpoint {
 
-/// XXH3, 64 bits.
+/// Returns the XXH3 checksum (64 bits).
 [[nodiscard]] std::uint64_t checksum(std::span<const std::byte> bytes);
 
-/// Everything of a file but its chunks and its seal.
+/// All bytes of a file except its chunks and its seal.
 struct Structure {
   std::int64_t file_bytes = 0;     ///< without the seal
   std::vector<Extent> extents{};   ///< ascending
-  std::vector<std::byte> bytes{};  ///< of all extents, one behind the other
+  std::vector<std::byte> bytes{};  ///< of all extents, one after the other
 };
 
-/// Returns the size of a seal in bytes. `extents`: how many the sealed structure has.
+/// Returns the size of the seal in bytes of a structure with `extents` extents.
 [[nodiscard]] std::int64_t seal_bytes(std::size_t extents);
 
-/// Writes the structure, and the seal behind `file_bytes`.
+/// Writes the structure, and the seal at `file_bytes`.
 void write_sealed(const File& file, const Structure& structure);
-/// Throws Error(WEIR_ERR_FILE) naming the file and what is wrong with it, unless it is a checkpoint whose structure is as it was
-/// sealed. Chunks are not looked at.
+/// Reads the structure of a checkpoint and verifies it against the seal. Does not read chunks. Throws Error(WEIR_ERR_FILE) naming
+/// the file and what is wrong with it.
 [[nodiscard]] Structure read_sealed(const File& file);
 
 }  // namespace weir::checkpoint

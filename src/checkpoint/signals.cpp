@@ -18,14 +18,15 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void count_signal(int /*signal*/) { caught.fetch_add(1, std::memory_order_relaxed); }
 
-/// What a signal did before it was caught.
+/// A signal's action before it was caught.
 struct Before {
   std::atomic<bool> known = false;
   struct sigaction action {};
 };
 std::array<Before, NSIG> before;
 
-/// In a child of fork(), which saves nothing: signals end it again, or do what they did. Calls only what may be called there.
+/// Runs in a child of fork(), which saves nothing: gives signals their previous actions back. Calls only async-signal-safe
+/// functions.
 void give_signals_back() {
   for (int signal = 1; signal < NSIG; ++signal) {
     const Before& old = before[static_cast<std::size_t>(signal)];

@@ -3,9 +3,9 @@
 
 namespace weir::checkpoint {
 
-/// See Checkpoint::catch_signal.
+/// Implements Checkpoint::catch_signal.
 void catch_signal(int signal);
-/// So many have come since the process began.
+/// Returns the number of signals caught since the process began.
 [[nodiscard]] int caught_signals() noexcept;
 
 }  // namespace weir::checkpoint

@@ -32,7 +32,7 @@ Values values_of(const Config& config) {
   return values;
 }
 
-/// What a subject is, as long as it is there.
+/// Returns the object of a subject. Throws if it no longer exists.
 template <class Impl>
 std::shared_ptr<Impl> alive(const std::weak_ptr<Impl>& weak, Kind kind, const std::string& name) {
   std::shared_ptr<Impl> there = weak.lock();

@@ -1,5 +1,4 @@
-// subject.hpp: what was added to a checkpoint, whatever it is; and visitors that say what its state is made of, and that take its
-// arrays.
+// subject.hpp: an object that was added to a checkpoint, of any kind, and visitors that list its state and copy its arrays.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace weir::checkpoint {
 
-/// Lists the fields, and takes what is small.
+/// Lists the fields, and copies the small ones.
 class OutlineVisitor final : public StateVisitor {
  public:
   explicit OutlineVisitor(std::string subject) : StateVisitor(std::move(subject)) {}
@@ -45,7 +44,7 @@ class ArrayVisitor final : public StateVisitor {
   Put put_;
 };
 
-/// What a visit is for: what all ranks have alike is saved in parts, and restored whole.
+/// Purpose of a visit. State that is the same on every rank is saved in parts, and restored whole.
 enum class Purpose { save, restore };
 
 class AddedSubject {
@@ -57,11 +56,11 @@ class AddedSubject {
 
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// "plan 'gradient'"
+  /// Returns its name in texts, for example "plan 'gradient'".
   [[nodiscard]] std::string words() const;
-  /// Throws Error where it is in flight, or gone.
+  /// Throws Error if the object is in flight, or no longer exists.
   void visit(StateVisitor& visitor, Purpose purpose) const { visit_(visitor, purpose); }
-  /// With what is small.
+  /// Returns the outline, with small values.
   [[nodiscard]] OutlinedSubject outline(Purpose purpose) const;
 
  private:

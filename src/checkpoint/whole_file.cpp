@@ -24,7 +24,7 @@ Index reseal(const std::string& path) {
   return index;
 }
 
-void verify_chunks(const std::string& path, const Index& index, const std::function<void(std::int64_t)>& told) {
+void verify_chunks(const std::string& path, const Index& index, const std::function<void(std::int64_t)>& progressed) {
   constexpr std::int64_t at_once = std::int64_t{1} << 24;
   const File file = File::open_to_read(path);
   std::int64_t done = 0;
@@ -37,7 +37,7 @@ void verify_chunks(const std::string& path, const Index& index, const std::funct
       for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
         for (std::int64_t first = 0; first < dataset.pieces[rank].count; first += elements) {
           reader.read(rank, first, std::min(elements, dataset.pieces[rank].count - first), bytes.data());
-          told(done + reader.bytes_read());
+          progressed(done + reader.bytes_read());
         }
       }
       done += reader.bytes_read();

@@ -21,7 +21,7 @@ void Worker::begin(std::function<void()> work) {
     work_ = std::move(work);
   }
   if (!thread_.joinable()) {
-    // Signals are the program's own threads' to handle.
+    // Leave signals to the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,4 +1,4 @@
-// worker.hpp: a thread that does one thing after the other while runs go on. It makes no calls of MPI.
+// worker.hpp: a thread that does one piece of work at a time while runs continue. It does not call MPI.
 #pragma once
 
 #include <condition_variable>
@@ -14,12 +14,12 @@ namespace weir::checkpoint {
 class Worker final : public Completion {
  public:
   Worker() = default;
-  /// Waits for what is being done.
+  /// Waits until the current work is done.
   ~Worker() override;
-  /// One at a time: the last has been reached(). What `work` throws is in outcome().
+  /// Starts `work`. The previous work must have been reached(). outcome() has the error that `work` throws.
   void begin(std::function<void()> work);
   [[nodiscard]] bool reached() override;
-  /// Once reached().
+  /// Returns the outcome. Valid once reached().
   [[nodiscard]] const detail::Outcome& outcome() const { return outcome_; }
 
  private:
@@ -27,7 +27,7 @@ class Worker final : public Completion {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::function<void()> work_;  // null: nothing to do
+  std::function<void()> work_;  // null: no work
   bool ends_ = false;
   detail::Outcome outcome_;
   std::thread thread_;  // from the first begin()

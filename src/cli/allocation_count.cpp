@@ -1,4 +1,4 @@
-// Replaces operator new by one that counts. In a file of its own, so that it is never inlined next to its uses.
+// Replaces operator new with one that counts. It is in a file of its own so that it is never inlined next to its uses.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// weir bench allreduce: every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with mpirun.
+// weir bench allreduce: measures every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with
+// mpirun.
 #include <fmt/core.h>
 #include <weir/mpi.h>
 
@@ -31,27 +32,27 @@ struct Options {
   double density = 0.01;
   int iterations = 20, warmup = 3;
   std::vector<std::string> algorithms = {"oktopk"};
-  std::vector<std::string> compressors;  ///< none: what algorithms are made for
+  std::vector<std::string> compressors;  ///< empty: the algorithms' own
   std::string algorithm_parameters, parameters, result = "both", input, json;
   bool baseline = true, side_by_side = false;
   AllreduceConfig config;
 };
 
-/// Bytes sent to ranks at these levels.
+/// Returns the bytes sent to ranks at these levels.
 std::int64_t bytes_sent(const Statistics& s, Level first, Level last) {
   std::int64_t bytes = 0;
   for (auto level = static_cast<std::size_t>(first); level <= static_cast<std::size_t>(last); ++level) bytes += s.bytes_sent[level];
   return bytes;
 }
 
-/// What is measured.
+/// What to measure.
 struct Subject {
   std::string algorithm, parameters;
-  bool dense = false;  ///< it delivers in place
+  bool dense = false;  ///< true if it delivers in place
   NamedCompressor compressor{};
 };
 
-/// One algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
+/// Measures one algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
 class Measurement {
  public:
   Measurement(const Communicator& comm, const Options& options, const Subject& subject, GradientBuffer& buffer)
@@ -72,7 +73,7 @@ class Measurement {
             .selected_global_min = options.count};
   }
 
-  /// Iterations before those that count; automatic choice must have decided.
+  /// Returns the number of iterations that are not measured. By then, automatic choice must have decided.
   [[nodiscard]] int warmup() const {
     const bool tries = row_.algorithm.starts_with("auto") && options_.config.trial_iterations > 0;
     return std::max(options_.warmup, tries ? static_cast<int>(4 * options_.config.trial_iterations) + 1 : 0);
@@ -156,7 +157,7 @@ class Measurement {
   std::int64_t allocations_ = 0, bytes_in_node_ = 0, bytes_across_ = 0, bytes_in_switch_ = 0, bytes_across_switches_ = 0;
 };
 
-/// One after another, or, side by side, all in every iteration.
+/// Measures subjects one after another or, side by side, all in every iteration.
 std::vector<Row> measure(const Communicator& comm, const Options& options, const Gradients& gradients,
                          const std::vector<Subject>& list) {
   const auto buffer = make_gradient_buffer(comm, options.config.memory, options.count);
@@ -172,7 +173,7 @@ std::vector<Row> measure(const Communicator& comm, const Options& options, const
     Progress progress(comm.rank() == 0, group.size() == 1 ? group[0]->name() : "side by side", options.iterations + warmup);
     for (int t = 0; t < options.iterations + warmup; ++t) {
       const auto& gradient = gradients[static_cast<std::size_t>(t) % gradients.size()];
-      // Each has its turn at every place: the first and the last of an iteration have other neighbours.
+      // The order rotates, because the first and the last of an iteration have other neighbours.
       for (std::size_t i = 0; i < group.size(); ++i)
         group[(i + static_cast<std::size_t>(t)) % group.size()]->iterate(gradient, t >= warmup);
       progress.at(t + 1);
@@ -201,18 +202,18 @@ bool delivers_sparse(const std::string& name) {
   return name == "auto_sparse";
 }
 
-/// Whether plans of `algorithm` take what `compressor` makes of gradients in `memory`.
+/// Returns whether plans of `algorithm` accept what `compressor` makes of gradients in `memory`.
 bool takes(const std::string& algorithm, const compress::Compressor& compressor, MemorySpace memory) {
   const auto is = [&](compress::Carriage carriage) { return compressor && compressor.row->carriage == carriage; };
   if (algorithm == "auto") return memory == MemorySpace::host;
   if (algorithm == "auto_sparse") return is(compress::Carriage::sparse);
   const AllreduceRow& row = find_allreduce(algorithm);
-  // What linear ones make is summed in host memory, wherever the gradient is.
+  // The results of linear compressors are summed in host memory, wherever the gradient is.
   return carries(row, compressor) && row.runs_in(is(compress::Carriage::linear) ? MemorySpace::host : memory);
 }
 
-/// Returns those of `algorithms` that take every compressor that `compressor` names. Where it names several, only automatic choice
-/// is returned: it chooses one of them.
+/// Returns the `algorithms` that accept every compressor in `compressor`. If it names several, returns automatic choice only, which
+/// chooses one of them.
 std::vector<std::string> carriers(const std::vector<std::string>& algorithms, const NamedCompressor& compressor,
                                   MemorySpace memory) {
   const std::vector<compress::Compressor> made = compressor.made();
@@ -224,7 +225,7 @@ std::vector<std::string> carriers(const std::vector<std::string>& algorithms, co
   return names;
 }
 
-/// Those that --algorithm may name, besides all.
+/// Returns the names that --algorithm accepts, except "all".
 std::vector<std::string> known_algorithms() {
   std::vector<std::string> names;
   for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
@@ -246,7 +247,8 @@ std::vector<std::string> known_algorithms() {
                           joined(able)));
 }
 
-/// The algorithms asked for that carry it. Where all are, automatic choice is not among them, or, of several compressors, alone.
+/// Returns the requested algorithms that carry the compressor. With "all", automatic choice is left out, or, for several
+/// compressors, is the only one.
 std::vector<std::string> carriers(const Options& options, const NamedCompressor& compressor) {
   std::vector<std::string> names = all_algorithms(options) ? known_algorithms() : options.algorithms;
   names = carriers(names, compressor, options.config.memory);
@@ -255,7 +257,7 @@ std::vector<std::string> carriers(const Options& options, const NamedCompressor&
   return names;
 }
 
-/// Throws where a compressor that is named finds no algorithm. Where all are meant, adds those that find none to `left_out`.
+/// Throws if no algorithm carries a compressor that was named. With all compressors, adds such ones to `left_out` instead.
 std::vector<Subject> subjects(const Options& options, std::vector<std::string>& left_out) {
   std::vector<Subject> list;
   const auto add = [&](const std::string& algorithm, const NamedCompressor& compressor) {
@@ -306,39 +308,41 @@ void run(Options options) {
 
 void add_bench_allreduce(Command& bench) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("allreduce", "Allreduce algorithms against MPI_Allreduce of the same dense array; start with mpirun");
+  Command command = bench.add(
+      "allreduce", "Measure allreduce algorithms, compared with MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all", "auto", "auto_sparse"};
   for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
   command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
-  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   const Option algorithm =
       command
           .option("--algorithm", options->algorithms,
-                  "registry names, auto, auto_sparse or all; with --compressor, all that carry it unless given")
+                  "algorithms to measure; with --compressor and without this option, all that carry the compressor")
           .one_of(names)
           .delimiter(',');
   add_algorithm_parameters(command, options->algorithm_parameters);
   command
       .option("--compressor", options->compressors,
-              "registry names, none or all, each with those of --algorithm that carry it; several joined by |: automatic choice "
-              "takes one")
+              "compressors to measure, none or all, each with the algorithms of --algorithm that carry it; of names joined by |, "
+              "automatic choice takes one")
       .delimiter(',');
   add_compressor_parameters(command, options->parameters);
-  add_named(command, "--memory", options->config.memory, "where the gradient is (cuda: on the GPU nearest to each rank)");
-  command.option("--trial-iterations", options->config.trial_iterations, "auto: runs of each candidate before the fastest stays")
+  add_named(command, "--memory", options->config.memory, "where the gradient is; cuda means the GPU nearest to each rank");
+  command
+      .option("--trial-iterations", options->config.trial_iterations,
+              "with auto, runs of each candidate before the fastest is kept")
       .non_negative();
-  command.option("--result", options->result, "result of sparse algorithms")
-      .one_of({"sparse", "in_place", "both"});
-  command.flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce beside (the default)");
+  command.option("--result", options->result, "form of the result of sparse algorithms").one_of({"sparse", "in_place", "both"});
+  command.flag("--baseline,!--no-baseline", options->baseline, "measure MPI_Allreduce, too (the default), or not");
   command.flag("--side-by-side", options->side_by_side,
-               "all algorithms in every iteration, so that what the machine does meanwhile hits all alike; else one after another");
+               "run all algorithms in every iteration, so that other work on the machine affects all equally");
   add_threshold(command, options->config.threshold, options->config.threshold_parameters);
-  add_named(command, "--wire", options->config.wire_format, "how indices travel");
-  add_named(command, "--values", options->config.wire_values, "how values travel");
+  add_named(command, "--wire", options->config.wire_format, "format of indices in messages");
+  add_named(command, "--values", options->config.wire_values, "type of values in messages");
   command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--warmup", options->warmup, "iterations before those that are measured").non_negative();
+  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count").existing_file();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench allreduce --algorithm all --json rows.json",
                     "mpirun -n 4 weir bench allreduce --algorithm oktopk --algorithm-parameters window=8",
                     "mpirun -n 4 weir bench allreduce --compressor all"});

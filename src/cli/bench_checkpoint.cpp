@@ -1,5 +1,5 @@
-// weir bench checkpoint: saving against write and fsync, loading against read, and what training steps lose while a save is in
-// flight. Start it with mpirun.
+// weir bench checkpoint: measures saving against write and fsync, loading against read, and the slowdown of training steps while a
+// save is in flight. Start it with mpirun.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace weir::cli {
 namespace {
 
 namespace fs = std::filesystem;
-// With 4 ranks: of write and fsync, of read, and of a step.
+// With 4 ranks: relative to write and fsync, to read, and to a step.
 constexpr double save_bound = 0.7, load_bound = 0.7, step_bound = 0.15;
 
 struct Options {
@@ -35,7 +35,7 @@ struct Options {
   std::string folder = ".", json;
 };
 
-/// A folder that all ranks see, and that goes with its contents. Collective, both ends.
+/// A folder that all ranks see. It is removed with its contents. Construction and destruction are collective.
 class SharedFolder {
  public:
   SharedFolder(const std::string& parent, int rank) : rank_(rank) {
@@ -70,7 +70,7 @@ std::vector<float> random_floats(std::int64_t count, int rank) {
   return values;
 }
 
-/// What is in the page cache of a file that was synced leaves it.
+/// Drops the pages of a file, which must be synced, from the page cache.
 void drop_pages(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
@@ -78,17 +78,17 @@ void drop_pages(const std::string& path) {
   ::close(descriptor);
 }
 
-/// Times of one thing, done by Weir and plainly, in the same rounds.
+/// Times of one task, done by Weir and directly, in the same rounds.
 struct Contest {
   std::string name, baseline;
   double bound;
   std::vector<double> weir, plain;
 
-  /// Returns the ratio of the minima: what the machine can do while others leave it alone.
+  /// Returns the ratio of the minima: the machine's speed when undisturbed.
   [[nodiscard]] double speed() const { return minimum(plain) / minimum(weir); }
 };
 
-/// One after the other, the first one by turns.
+/// Runs both, with alternating order.
 template <class A, class B>
 void in_turns(int round, A a, B b) {
   if (round % 2 == 0) {
@@ -120,11 +120,11 @@ std::vector<Contest> measure_files(const Communicator& comm, const Options& opti
     });
   };
   Progress progress(comm.rank() == 0, "files", 3 * options.rounds + 1);
-  for (int round = -1; round < options.rounds; ++round) {  // the first one touches memory
+  for (int round = -1; round < options.rounds; ++round) {  // the first round touches memory for the first time
     double weir = 0, plain = 0;
     in_turns(
         round, [&] { plain = plain_write(); }, [&] { weir = milliseconds([&] { checkpoint.save(step).wait(); }); });
-    // Neither side's time has the removal of an older file in it.
+    // Remove the previous file outside both measurements.
     std::error_code none;
     if (comm.rank() == 0 && step > 0) fs::remove(fmt::format("{}/checkpoints/checkpoint-{}.h5", folder, step - 1), none);
     ++step;
@@ -164,9 +164,9 @@ std::vector<Contest> measure_files(const Communicator& comm, const Options& opti
   return all;
 }
 
-/// Steps with and without a save in flight.
+/// Times of steps with and without a save in flight.
 struct StepsResult {
-  std::vector<double> without_ms, with_ms, in_flight;  // of a step; steps until the save had finished
+  std::vector<double> without_ms, with_ms, in_flight;  // of a step; number of steps until the save has finished
   double operations = 0, snapshot_ms = 0;
   std::int64_t weights = 0, layers = 0, snapshot_bytes = 0, saved_bytes = 0;
 
@@ -194,7 +194,7 @@ StepsResult measure_steps(const Communicator& comm, const Options& options, cons
       layers.values()[i] -= 1e-9F * momentum[i];
     }
   };
-  // Ranks agree on when a save has finished: each makes as many steps. That is part of both.
+  // Ranks agree when a save has finished, so each makes the same number of steps. Both measurements include that.
   const auto train_until = [&](const auto& finished) {
     std::int64_t steps = 0;
     for (std::int64_t left = 1; left > 0; ++steps) {
@@ -204,7 +204,7 @@ StepsResult measure_steps(const Communicator& comm, const Options& options, cons
     return steps;
   };
   Progress progress(comm.rank() == 0, "steps", options.rounds + 1);
-  for (int round = -1; round < options.rounds; ++round) {  // in the first one thresholds settle, and the snapshot gets its memory
+  for (int round = -1; round < options.rounds; ++round) {  // the first round settles thresholds and allocates the snapshot
     std::int64_t steps = 0;
     std::optional<Operation> save;
     const double with = milliseconds([&] {
@@ -236,23 +236,22 @@ void print(const std::vector<Contest>& contests, const Options& options, int ran
                minimum(c.weir), megabytes / minimum(c.weir) * 1e3, c.baseline, median(c.plain), minimum(c.plain),
                megabytes / minimum(c.plain) * 1e3, c.speed(), c.bound > 0 ? fmt::format("{}", c.bound) : "-");
   }
-  fmt::print("speed: the baseline's least time to Weir's; bounds are for 4 ranks: at least\n");
+  fmt::print("speed: least time of the baseline / least time of Weir. bound: the least speed required, on 4 ranks\n");
 }
 
 void print(const StepsResult& r, const Options& options) {
   fmt::print(
-      "\na step: forward and backward pass of {} dense layers of {} x {} floats and a batch of {}, {:.2f} GFLOP; oktopk of {} "
-      "floats\n"
-      "at density 0.01; momentum. A save: its residual, weights and momentum, {:.1f} MB in the file\n",
+      "\nA step: forward and backward pass of {} dense layers of {} x {} floats with a batch of {}, {:.2f} GFLOP; oktopk of {}\n"
+      "floats at density 0.01; and momentum. A save: the residual, weights and momentum, {:.1f} MB in the file\n",
       r.layers, DenseLayers::width, DenseLayers::width, options.batch, r.operations * 1e-9, r.weights,
       static_cast<double>(r.saved_bytes) * 1e-6);
   fmt::print("{:<22} {:>10} {:>10}\n", "step", "median ms", "min ms");
   fmt::print("{:<22} {:>10.1f} {:>10.1f}\n", "without a save", median(r.without_ms), minimum(r.without_ms));
   fmt::print("{:<22} {:>10.1f} {:>10.1f}\n", "with one in flight", median(r.with_ms), minimum(r.with_ms));
-  fmt::print("added: {:.1f} % of a step by the minima, bound at most {:.0f} %; a save takes {:.0f} steps (median)\n",
+  fmt::print("added: {:.1f} % of a step, by the minima; bound: at most {:.0f} %. A save takes {:.0f} steps (median)\n",
              r.added() * 100, step_bound * 100, median(r.in_flight));
-  fmt::print("snapshot: {} bytes on the rank that holds most, taken in {:.1f} ms, within the first of these steps\n",
-             r.snapshot_bytes, r.snapshot_ms);
+  fmt::print("snapshot: {} bytes on the rank that holds most, which take {:.1f} ms of the first of these steps\n", r.snapshot_bytes,
+             r.snapshot_ms);
 }
 
 JsonValue to_json(const Contest& c, const Options& options, int ranks) {
@@ -309,17 +308,18 @@ void run(const Options& options) {
 
 void add_bench_checkpoint(Command& bench) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add("checkpoint", "Saving and loading against the disk, and steps while a save is in flight");
+  Command command =
+      bench.add("checkpoint", "Measure saving and loading, compared with the disk, and steps while a save is in flight");
   command.option("--size", options->size, "bytes that each rank saves").between(std::int64_t{4}, std::int64_t{1} << 40);
-  command.option("--folder", options->folder, "on the disk that is meant, and one that all ranks see; nothing stays in it")
+  command.option("--folder", options->folder, "folder on the disk to measure, which all ranks must see; nothing stays in it")
       .existing_folder();
-  command.option("--compression", options->compression, "of arrays; 0: none, 9: smallest").between(0, 9);
-  command.option("--rounds", options->rounds, "of saving, and of loading").positive();
+  command.option("--compression", options->compression, "compression of arrays; 0: none, 9: smallest").between(0, 9);
+  command.option("--iterations", options->rounds, "measured saves, and measured loads").positive();
   command.flag("--steps", options->steps, "also measure training steps while a save is in flight");
   command.option("--count", options->count, "floats of the model that --steps trains")
       .between(std::int64_t{1} << 18, std::int64_t{1} << 31);
   command.option("--batch", options->batch, "samples that a rank computes in a step of --steps").between(1, 65536);
-  command.option("--json", options->json, "rank 0 also writes the figures to this file");
+  command.option("--json", options->json, "also write the figures to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench checkpoint --folder /scratch --steps"});
   command.action([options] { run(*options); });
 }

@@ -1,5 +1,5 @@
-// weir bench compress: what each compressor makes of a gradient, and how fast, on one core, against memcpy of the gradient in the
-// same run.
+// weir bench compress: measures each compressor's result for a gradient and its speed on one core, against memcpy of the gradient
+// in the same run.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -43,9 +43,9 @@ struct CompressRow {
   std::int64_t count = 0;
   double bytes_per_element = 0;
   double encode_ms = 0, decode_ms = 0, memcpy_ms = 0;  ///< medians
-  double relative_error = 0, cosine = 0;               ///< of what is decoded, to the input
-  double allocations = 0;                              ///< per encode and decode
-  bool bounded = false;                                ///< encode and decode must take at most twice as long as memcpy
+  double relative_error = 0, cosine = 0;               ///< of the decoded gradient, relative to the input
+  double allocations = 0;                              ///< per encode and decode together
+  bool bounded = false;                                ///< true if encode and decode must take at most twice as long as memcpy
 
   [[nodiscard]] bool met() const { return 2 * memcpy_ms >= encode_ms && 2 * memcpy_ms >= decode_ms && allocations == 0; }
 };
@@ -59,7 +59,7 @@ double milliseconds_of(Body body) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Medians of bodies that take turns.
+/// Medians of functions that take turns.
 struct Times {
   std::vector<double> encode, decode, copy;
 };
@@ -114,7 +114,7 @@ class Subject {
     compare(gradient(options_.iterations + warmup - 1));
   }
 
-  /// What has no codec of its own is measured in a plan of one rank: selection or products, and delivery.
+  /// Measures a compressor without its own codec in a plan of one rank: selection or products, and delivery.
   void measure_plan() {
     InprocJob job(1, 0);
     const Communicator comm(detail::make_communicator(job.transport(0)));
@@ -144,7 +144,7 @@ class Subject {
   void note(int t, double encode, double decode) {
     const double copy = milliseconds_of([&] {
       std::memcpy(copy_.data(), gradient(t + 1), static_cast<std::size_t>(copy_.bytes()));
-      asm volatile("" ::"r"(copy_.data()) : "memory");  // else copies after the first are removed
+      asm volatile("" ::"r"(copy_.data()) : "memory");  // otherwise the compiler removes all but the first copy
     });
     if (t < warmup) return;
     times_.encode.push_back(encode);
@@ -189,11 +189,9 @@ void print_compress_table(const std::vector<CompressRow>& rows) {
                           : "missed");
   }
   fmt::print(
-      "\nenc/mem, dec/mem: speed of encoding, and of decoding and adding, over that of memcpy of the gradient; bound: both at "
-      "least "
-      "0.5,\nand no allocations. Sparse ones: selection, and delivery into a dense array. Linear ones: encode is the whole run of "
-      "one "
-      "rank\n");
+      "\nenc/mem, dec/mem: speed of encoding, and of decoding and adding, relative to memcpy of the gradient. bound: both are at\n"
+      "least 0.5, and nothing is allocated. Sparse compressors: encoding is selection, decoding is delivery into a dense array.\n"
+      "Linear compressors: encoding is the whole run of one rank\n");
 }
 
 void write_compress_json(const std::vector<CompressRow>& rows, const std::string& file) {
@@ -245,10 +243,10 @@ void run(Options options) {
 void add_bench_compress(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command =
-      bench.add("compress", "What compressors make of a gradient, and how fast, one thread, against memcpy of the gradient");
+      bench.add("compress", "Measure size, time and error of compressors on one thread, compared with memcpy of the gradient");
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), "all");
-  command.option("--compressor", options->compressors, "registry names, or all").one_of(names).delimiter(',');
+  command.option("--compressor", options->compressors, "compressors to measure").one_of(names).delimiter(',');
   add_compressor_parameters(command, options->parameters);
   command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
   command.option("--density", options->density, "share of entries that sparse compressors and shared_random_k send")

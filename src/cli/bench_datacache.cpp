@@ -1,5 +1,5 @@
-// weir bench datacache: what epochs over samples on a slow store wait for, with a sample cache and without; and how fast samples
-// come from memory of the node and from other nodes. Start it with mpirun.
+// weir bench datacache: measures how long epochs wait for samples from a slow store, with and without a sample cache, and how fast
+// samples come from the node's memory and from other nodes. Start it with mpirun.
 #include <fmt/core.h>
 #include <unistd.h>
 #include <weir/mpi.h>
@@ -38,15 +38,15 @@ struct Options {
 
 double now() { return MPI_Wtime(); }
 
-/// One epoch of the slowest rank.
+/// One epoch, on the slowest rank.
 struct Epoch {
   std::string run;
   int epoch = 0;
   double io_s = 0, total_s = 0;
-  std::int64_t store_bytes = 0;  ///< of all ranks
+  std::int64_t store_bytes = 0;  ///< over all ranks
 };
 
-/// The ranks that take part: all ranks, except the store where a rank is one.
+/// The ranks that take part: all ranks, or all but one if that one is the store.
 struct Job {
   MPI_Comm ranks = MPI_COMM_NULL;
   int rank = 0, size = 1;
@@ -58,7 +58,8 @@ double over(const Job& job, double value, MPI_Op op) {
   return value;
 }
 
-/// A GPU's work, then gradients, for which ranks wait for each other; the program gets on with what is in flight meanwhile.
+/// Simulates a GPU's work, then gradients, for which ranks wait for each other. Meanwhile the program makes progress on what is in
+/// flight.
 void compute(const Communicator& comm, const Job& job, double ms) {
   const auto poll = [&] {
     const auto inside = comm.state()->enter();
@@ -74,7 +75,7 @@ void compute(const Communicator& comm, const Job& job, double ms) {
   for (int there = 0; there == 0; MPI_Test(&gradients, &there, MPI_STATUS_IGNORE)) poll();
 }
 
-/// Values of a file are not known; those of the made-up store are.
+/// Checks a sample. Only the values of the synthetic store are known, not those of a file.
 void check(const Options& options, std::int64_t sample, const std::byte* value) {
   if (!options.path.empty()) return;
   for (const std::int64_t i : {std::int64_t{0}, options.sample_bytes / 2, options.sample_bytes - 1})
@@ -90,7 +91,7 @@ Epoch without_cache(const Communicator& comm, const Job& job, const Options& opt
   std::vector<std::byte> encoded, value(static_cast<std::size_t>(options.sample_bytes));
   std::array<std::int64_t, 1> size{};
   std::int64_t bytes = 0;
-  // As a global shuffle: any rank may need any sample.
+  // As in a global shuffle, any rank may need any sample.
   std::vector<std::int64_t> order(static_cast<std::size_t>(options.samples));
   std::iota(order.begin(), order.end(), 0);
   std::mt19937_64 random(static_cast<std::uint64_t>(epoch));
@@ -133,13 +134,13 @@ Epoch with_cache(const Communicator& comm, const Job& job, const Options& option
   return {run, epoch, over(job, io, MPI_MAX), over(job, total, MPI_MAX), static_cast<std::int64_t>(over(job, read, MPI_SUM))};
 }
 
-/// How fast samples come that are in memory somewhere, and what limits that.
+/// The speed of samples that are already in memory, and its limit.
 struct Rate {
   std::string what, limit;
-  double gigabytes_per_s = 0, limit_gigabytes_per_s = 0;  ///< of a rank
+  double gigabytes_per_s = 0, limit_gigabytes_per_s = 0;  ///< per rank
 };
 
-/// Samples of ranks that `wanted` takes, in any order.
+/// Returns the samples of the ranks in `wanted`, in any order.
 std::vector<std::int64_t> samples_of(const SampleCache& cache, const std::vector<bool>& wanted) {
   std::vector<std::int64_t> samples;
   for (std::int64_t i = 0; i < cache.size(); ++i) {
@@ -150,7 +151,7 @@ std::vector<std::int64_t> samples_of(const SampleCache& cache, const std::vector
   return samples;
 }
 
-/// Seconds for all of `samples`, as often as makes `rounds`, batch after batch.
+/// Returns the seconds for getting all of `samples` in batches, repeated for `rounds`.
 double seconds_to_get(const Job& job, SampleCache& cache, const Options& options, const std::vector<std::int64_t>& samples,
                       std::int64_t batches) {
   const auto batch = static_cast<std::size_t>(options.batch);
@@ -176,7 +177,7 @@ double seconds_to_get(const Job& job, SampleCache& cache, const Options& options
   return best;
 }
 
-/// The same samples copied out of an array of one's own.
+/// Returns the seconds for copying as many samples from a private array.
 double seconds_to_copy(const Job& job, const Options& options, std::int64_t samples, std::int64_t batches) {
   std::vector<std::byte> all(static_cast<std::size_t>(samples * options.sample_bytes), std::byte{1});
   const std::int64_t lane_bytes = options.batch * options.sample_bytes;
@@ -200,7 +201,8 @@ double seconds_to_copy(const Job& job, const Options& options, std::int64_t samp
   return best;
 }
 
-/// As many bytes to a rank of the next node and from one of the node before, by MPI. `apart`: how many ranks they are apart.
+/// Returns the seconds for sending as many bytes by MPI to a rank of the next node, and receiving them from the previous one.
+/// `apart`: distance between the ranks.
 double seconds_on_wire(const Job& job, const Options& options, std::int64_t batches, int apart) {
   const auto bytes = static_cast<int>(options.batch * options.sample_bytes);
   std::vector<std::byte> out(static_cast<std::size_t>(bytes), std::byte{1}), in(out.size());
@@ -232,7 +234,7 @@ std::vector<Rate> rates(const Communicator& comm, const Job& job, const Options&
   }
   const std::vector<std::int64_t> near = samples_of(cache, node), far = samples_of(cache, others);
   if (over(job, static_cast<double>(std::ssize(near)), MPI_MIN) == 0) return {};
-  // All of it into memory, each sample by its owner's node.
+  // Load all samples into memory, each by its owner's node.
   const auto batches = static_cast<std::int64_t>(over(job, static_cast<double>(std::ssize(near) / options.batch + 1), MPI_MAX));
   (void)seconds_to_get(job, cache, options, near, batches);
   if (over(job, static_cast<double>(cache.statistics().kept), MPI_MIN) == 0) return {};
@@ -316,12 +318,12 @@ void measure(const Job& job, const Options& options) {
   if (job.rank != 0) return;
   print(job, options, epochs, found);
   fmt::print(
-      "without: each rank reads its samples one by one before it computes; I/O: what the slowest rank waits for samples;\n"
-      "x: how many times longer than the limit.\n");
+      "without: each rank reads its samples one by one before it computes. I/O: how long the slowest rank waits for samples.\n"
+      "x: time relative to the limit's.\n");
   write(job, options, epochs, found);
 }
 
-/// A folder for this run alone, for all ranks of the node, unless one was given.
+/// A folder shared by all ranks of the node, for this run only unless one was given.
 class NodeFolder {
  public:
   NodeFolder(std::string given, MPI_Comm ranks) : path_(std::move(given)), made_(path_.empty()) {
@@ -386,7 +388,7 @@ void run(Options options) {
     measure(job, options);
     MPI_Barrier(job.ranks);
   }
-  // The store sleeps: on a machine with few cores a barrier of MPI would take one.
+  // The rank with the store sleeps: with few cores, a barrier of MPI would use up one of them.
   MPI_Request done = MPI_REQUEST_NULL;
   MPI_Ibarrier(MPI_COMM_WORLD, &done);
   for (int ended = 0; ended == 0;) {
@@ -402,20 +404,23 @@ void run(Options options) {
 
 void add_bench_datacache(Command& bench) {
   auto options = std::make_shared<Options>();
-  Command command = bench.add(
-      "datacache",
-      "epochs over samples on a slow store, with a sample cache and without; start with mpirun. The last rank is the store");
-  command.option("--path", options->path, "a file of samples on a slow store, in place of a rank that serves made-up ones");
-  command.option("--samples", options->samples, "samples of the made-up store").positive();
+  Command command =
+      bench.add("datacache", "Measure epochs over samples on a slow store, with a sample cache and without; start with mpirun");
+  command.option("--path", options->path,
+                 "read samples from this file on a slow store, in place of a rank that serves synthetic ones");
+  command.option("--samples", options->samples, "samples of the synthetic store").positive();
   command.option("--sample-bytes", options->sample_bytes, "bytes of a sample").positive();
   command.option("--batch", options->batch, "samples of a rank in a step").positive();
   command.option("--pack", options->pack, "samples that are read together").positive();
-  command.option("--epochs", options->epochs, "of each run with a cache").positive();
-  command.option("--threads", options->threads, "that read and decode, of a rank").positive();
-  command.option("--in-flight", options->in_flight, "batches asked for at once").between(1, 64);
-  command.option("--compute-ms", options->compute_ms, "computing of a step").non_negative();
-  command.option("--folder", options->folder, "level 1: a folder of each node's own; a temporary one unless given");
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--epochs", options->epochs, "epochs of each run with a cache").positive();
+  command.option("--threads", options->threads, "threads of a rank that read and decode").positive();
+  command.option("--in-flight", options->in_flight, "batches requested at once").between(1, 64);
+  command.option("--compute-ms", options->compute_ms, "computing in a step, in milliseconds").non_negative();
+  command.option("--folder", options->folder, "level 1 of the cache: a folder of each node's own; default: a temporary one");
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
+  command.footer(
+      "The last rank serves the synthetic samples. After each step's computing, ranks wait for each other, as they do for "
+      "gradients.");
   command.examples({"mpirun -n 5 weir bench datacache --samples 4096"});
   command.action([options] { run(*options); });
 }

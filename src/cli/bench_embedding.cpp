@@ -1,5 +1,5 @@
-// weir bench embedding: exchanges of an embedding table against each other and against their volume, how much of gradients must
-// travel soon, and how long training stalls. Start it with mpirun.
+// weir bench embedding: compares the exchanges of an embedding table with each other and with their volume, and measures what share
+// of the gradients is urgent, and how long training stalls. Start it with mpirun.
 #include "cli/bench_embedding.hpp"
 
 #include <fmt/core.h>
@@ -30,7 +30,7 @@ EmbeddingInput make_input(const EmbeddingOptions& options, const Communicator& c
           std::move(make_gradients(shape.tokens * options.config.width, comm.rank(), 1)[0])};
 }
 
-/// Columns first: everything is held against them.
+/// Puts `columns` first, because all others are compared with it.
 std::vector<std::string> order_of(const std::vector<std::string>& exchanges) {
   std::vector<std::string> names = {"columns"};
   for (const std::string& name : exchanges) {
@@ -89,11 +89,12 @@ void run(const EmbeddingOptions& options) {
 void add_bench_embedding(Command& bench) {
   auto options = std::make_shared<EmbeddingOptions>();
   Command command = bench.add(
-      "embedding", "Embedding tables: exchanges, what of the gradients travels, and the stall of training; start with mpirun");
+      "embedding", "Measure embedding tables: exchanges, gradients in messages, and the stall of training; start with mpirun");
   command.footer(
-      "Stall: a step looks up, computes forward (a dense block must be there by half) and backward (the block starts at half),\n"
-      "and updates. Computing is sleep; all other time counts. fifo: no priorities, updates waited for; horizontal: priorities;\n"
-      "2d: with prefetch.");
+      "A step looks up vectors, computes forward and backward, and updates the table. "
+      "The forward pass needs the dense block at half its time; the backward pass starts to exchange the block at half its time. "
+      "Computing is sleep. All other time of a step is stall. "
+      "The scheme fifo has no priorities and waits for updates; horizontal has priorities; 2d has priorities and prefetch.");
   const auto add_positive = [&](const char* name, std::int64_t& value, std::int64_t most, const char* text) {
     command.option(name, value, text).between(std::int64_t{1}, most);
   };
@@ -104,19 +105,22 @@ void add_bench_embedding(Command& bench) {
   std::vector<std::string> names;
   for (const ExchangeInfo& exchange : exchanges()) names.emplace_back(exchange.name);
   options->exchanges = names;
-  command.option("--exchange", options->exchanges, "how tables are divided and exchanged; columns is always measured")
+  command.option("--exchange", options->exchanges, "exchanges to measure, all by default; columns is always measured")
       .one_of(names)
       .delimiter(',');
-  add_named(command, "--values", config.wire_values, "how vectors and gradients travel");
-  add_named(command, "--routing", config.routing, "how messages cross nodes");
-  add_named(command, "--optimizer", config.optimizer, "what steps the rows");
-  command.option("--text", options->text, "plain text whose words are the ids; without it, Zipf-distributed ids").existing_file();
-  command.option("--compute-ms", options->compute_ms, "computing of a step forward, and backward [a step of columns]")
+  add_named(command, "--values", config.wire_values, "type of vectors and gradients in messages");
+  add_named(command, "--routing", config.routing, "route of messages between nodes");
+  add_named(command, "--optimizer", config.optimizer, "optimizer of the rows");
+  command.option("--text", options->text, "plain text whose words are the ids; without it, ids follow Zipf's law").existing_file();
+  command
+      .option(
+          "--compute-ms", options->compute_ms,
+          "computing in the forward pass, and again in the backward pass, in milliseconds; default: the time of a step of columns")
       .between(0.0, 1e6);
-  command.option("--dense-count", options->dense_count, "elements of the dense block; 0: none").between(0, 2147483647);
+  command.option("--dense-count", options->dense_count, "elements of the dense block; 0: no block").between(0, 2147483647);
   command.option("--iterations", options->iterations, "measured steps").positive();
-  command.option("--warmup", options->warmup, "steps before those that are measured").non_negative();
-  command.option("--json", options->json, "rank 0 also writes the rows to this file");
+  command.option("--warmup", options->warmup, "steps before the measured ones").non_negative();
+  command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench embedding"});
   command.action([options] { run(*options); });
 }

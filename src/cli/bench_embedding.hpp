@@ -1,4 +1,4 @@
-// bench_embedding.hpp: the three things that `weir bench embedding` measures, in the same run and on the same ids.
+// bench_embedding.hpp: the three measurements of `weir bench embedding`, in the same run and on the same ids.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct EmbeddingOptions {
   int iterations = 20, warmup = 3;
 };
 
-/// Steps 0 .. warmup - 1 are not measured; there is one batch more than steps, for the last one's prefetch.
+/// Steps 0 .. warmup - 1 are not measured. There is one batch more than steps, for the last step's prefetch.
 struct EmbeddingInput {
   IdBatches batches;
   std::vector<float> gradients;  ///< tokens x width, the same in every step
@@ -32,20 +32,21 @@ struct EmbeddingInput {
   [[nodiscard]] std::span<const std::int64_t> ids(int step) const { return batches[static_cast<std::size_t>(step)]; }
 };
 
-/// Lookup and update of one exchange, every operation waited for. Times are medians of the slowest rank's; bytes are the most that
-/// a rank sends in a step, mean of the steps.
+/// Lookup and update of one exchange; every operation is waited for. Times are the slowest rank's, median over steps. Bytes are the
+/// largest that a rank sends in a step, mean over steps.
 struct ExchangeResult {
   std::string exchange;
   double step_ms = 0, lookup_ms = 0, update_ms = 0;
   double id_bytes = 0, vector_bytes = 0, gradient_bytes = 0, total_bytes = 0;
-  /// Vectors and gradients, without and with ids, over 2 (P - 1) / P x the distinct rows of the batch; means over ranks.
+  /// Bytes of vectors and gradients, without and with ids, divided by 2 (P - 1) / P x the distinct rows of the batch. Means over
+  /// ranks.
   double volume = 0, volume_with_ids = 0;
-  double allocations = 0;  ///< calls of operator new a step, most of any rank
+  double allocations = 0;  ///< calls of operator new in a step, maximum over ranks
 };
 /// Collective.
 [[nodiscard]] ExchangeResult measure_exchange(const Communicator& comm, const EmbeddingOptions& options,
                                               const EmbeddingInput& input, const std::string& exchange);
-/// `results` begins with that of "columns".
+/// The first of `results` must be that of "columns".
 void print_exchanges(const std::vector<ExchangeResult>& results);
 
 /// Sizes of a rank's gradients in a step (EmbRace table 3): mean over ranks and steps, in 1e6 bytes of float32.
@@ -60,18 +61,19 @@ struct SparsityResult {
                                               const EmbeddingInput& input);
 void print_sparsity(const SparsityResult& result);
 
-/// What a step of training waits for, other than computing (EmbRace section 5.4), in milliseconds: medians of the slowest rank's.
+/// Time in a training step that is not computing (EmbRace section 5.4), in ms: the slowest rank's, median over steps.
 struct StallResult {
   std::string_view scheme;
-  double stall_ms = 0;                                                 ///< of these:
+  double stall_ms = 0;                                                 ///< the sum of:
   double lookup_ms = 0, block_ms = 0, update_ms = 0, progress_ms = 0;  ///< waits, calls, and Operation::test between computing
 };
-/// Collective. First come, first served; blocks by priority; and rows by priority besides. `compute_ms` forward, as much backward.
+/// Collective. Measures three schemes: operations in order, blocks by priority, and blocks and rows by priority. `compute_ms` is
+/// for the forward pass, and again for the backward pass.
 [[nodiscard]] std::vector<StallResult> measure_stalls(const Communicator& comm, const EmbeddingOptions& options,
                                                       const EmbeddingInput& input, double compute_ms);
 void print_stalls(const std::vector<StallResult>& results, double compute_ms, std::int64_t dense_count);
 
-/// Rows of a JSON list, without what is common to all of them.
+/// Convert to rows of a JSON list, without the fields common to all.
 [[nodiscard]] JsonValue to_json(const ExchangeResult& result, const ExchangeResult& columns);
 [[nodiscard]] JsonValue to_json(const SparsityResult& result);
 [[nodiscard]] JsonValue to_json(const StallResult& result, const std::vector<StallResult>& all, double compute_ms);

@@ -1,4 +1,4 @@
-// Every exchange of an embedding table against `columns` and against the volume that it takes.
+// Measures every exchange of an embedding table against `columns`, and against the volume that it needs.
 #include <fmt/core.h>
 
 #include "base/json.hpp"
@@ -9,16 +9,16 @@
 namespace weir::cli {
 namespace {
 
-// Times of others over that of columns, at least, for nodes of one rank at 1 Gbit/s: 4 of them; allgather's also for 8.
+// Required ratios of the other exchanges' times to that of columns: 4 one-rank nodes, 1 Gbit/s; for allgather also 8 nodes.
 constexpr double dense_bound = 5, allgather_bound_4 = 1.5, allgather_bound_8 = 2.5;
-// Bound of the volume of columns.
+// Upper bound of the volume of columns.
 constexpr double volume_bound = 1.05;
 
-/// Over all steps: times one by one, the rest as sums.
+/// Collected over all steps: each time, and sums of the rest.
 struct Sums {
   std::vector<double> step, lookup, update;
-  std::array<double, 5> most{};   ///< of a rank: bytes of ids, vectors, gradients, everything; operator new
-  std::array<double, 3> total{};  ///< of all ranks: bytes of ids, bytes of vectors and gradients, elements of distinct rows
+  std::array<double, 5> most{};   ///< maxima over ranks: bytes of ids, vectors, gradients, everything; calls of operator new
+  std::array<double, 3> total{};  ///< sums over ranks: bytes of ids, bytes of vectors and gradients, elements of distinct rows
 };
 
 void add_times(Sums& sums, std::array<double, 3> times) {
@@ -85,7 +85,7 @@ ExchangeResult measure_exchange(const Communicator& comm, const EmbeddingOptions
 }
 
 void print_exchanges(const std::vector<ExchangeResult>& results) {
-  fmt::print("lookup and update, every operation waited for; bytes: the most that a rank sends in a step\n");
+  fmt::print("Lookup and update; every operation is waited for. bytes: the most that a rank sends in a step\n");
   fmt::print("{:<16} {:>10} {:>10} {:>10} {:>16} {:>10} {:>12} {:>12} {:>12} {:>8} {:>9} {:>7}\n", "exchange", "step ms",
              "lookup ms", "update ms", "columns is", "id bytes", "vectors", "gradients", "total", "volume", "with ids", "allocs");
   for (const ExchangeResult& r : results) {
@@ -94,11 +94,10 @@ void print_exchanges(const std::vector<ExchangeResult>& results) {
                r.id_bytes, r.vector_bytes, r.gradient_bytes, r.total_bytes, r.volume, r.volume_with_ids, r.allocations);
   }
   fmt::print(
-      "volume: bytes of vectors and gradients over 2 (P - 1) / P x distinct rows of the batch, means over ranks\n"
-      "bounds for nodes of one rank at 1 Gbit/s: dense_allreduce / columns at least {} on 4; allgather / columns at least {} on 4, "
-      "{} "
-      "on 8\n"
-      "bounds on any network: volume of columns at most {}, with ids too; allocations 0\n",
+      "volume: bytes of vectors and gradients, relative to 2 (P - 1) / P x the distinct rows of the batch; mean over ranks\n"
+      "bounds for nodes of one rank at 1 Gbit/s: dense_allreduce / columns at least {} on 4 nodes; allgather / columns at\n"
+      "least {} on 4 nodes, {} on 8\n"
+      "bounds on any network: volume of columns at most {}, also with ids; no allocations\n",
       dense_bound, allgather_bound_4, allgather_bound_8, volume_bound);
 }
 

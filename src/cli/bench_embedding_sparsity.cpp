@@ -1,4 +1,4 @@
-// How much of a batch's gradients must travel, and how much of that soon (EmbRace table 3).
+// Measures what share of a batch's gradients must travel, and what share must travel soon (EmbRace table 3).
 #include <fmt/core.h>
 
 #include "base/json.hpp"
@@ -8,7 +8,7 @@
 namespace weir::cli {
 namespace {
 
-/// Percentages as in the paper's text, section 4.2.2.
+/// Percentages given in the paper's section 4.2.2.
 struct PaperRow {
   SparsityResult sizes;
   double coalescing_saves, prior_saves;
@@ -17,14 +17,13 @@ constexpr std::array paper = {PaperRow{{"LM", 8.7, 6.9, 2.6}, 20.4, 61.8}, Paper
                               PaperRow{{"Transformer", 35.2, 16.6, 8.9}, 52.9, 46.3},
                               PaperRow{{"BERT-base", 36.0, 5.5, 3.2}, 84.7, 41.9}};
 
-/// Returns the urgent share of the bytes of vectors and gradients; vectors have as many bytes as coalesced gradients. Where the
-/// network alone is the limit and nothing else travels, scheduled training stalls for this share of the time that unscheduled
-/// training stalls.
+/// Returns the urgent share of the bytes of vectors and gradients. Vectors have as many bytes as coalesced gradients. If only the
+/// network limits training, and nothing else travels, scheduled training stalls for this share of the stall without scheduling.
 double urgent_share(const SparsityResult& r) {
   return r.coalesced_mb > 0 ? (r.coalesced_mb + r.prior_mb) / (2 * r.coalesced_mb) : 0;
 }
 
-/// Percent.
+/// Returns a saving in per cent.
 double saved(double before, double after) { return before > 0 ? 100 * (1 - after / before) : 0; }
 
 void print_row(std::string_view origin, const SparsityResult& sizes, double coalescing_saves, double prior_saves) {
@@ -35,7 +34,7 @@ void print_row(std::string_view origin, const SparsityResult& sizes, double coal
 }  // namespace
 
 SparsityResult measure_sparsity(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input) {
-  // Which rows travel does not depend on how wide they are.
+  // The rows that travel do not depend on their width.
   EmbeddingTable table(comm, {.rows = options.config.rows, .width = 1, .largest_batch = options.config.largest_batch});
   std::vector<float> vectors(static_cast<std::size_t>(options.config.largest_batch));
   std::array<double, 3> rows{};
@@ -62,7 +61,7 @@ void print_sparsity(const SparsityResult& result) {
              "prior saves %");
   print_row(" (these ids)", result, saved(result.original_mb, result.coalesced_mb), saved(result.coalesced_mb, result.prior_mb));
   for (const PaperRow& row : paper) print_row(" (EmbRace table 3)", row.sizes, row.coalescing_saves, row.prior_saves);
-  fmt::print("of a step's vectors and gradients {:.1f} % must travel before the next forward pass\n", 100 * urgent_share(result));
+  fmt::print("{:.1f} % of a step's vectors and gradients must arrive before the next forward pass\n", 100 * urgent_share(result));
 }
 
 JsonValue to_json(const SparsityResult& r) {

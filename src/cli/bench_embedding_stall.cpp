@@ -1,5 +1,5 @@
-// How long training waits for communication (EmbRace section 5.4), with and without scheduling: steps of one table and one dense
-// block, whose computing is sleep.
+// Measures how long training waits for communication (EmbRace section 5.4), with and without scheduling. Steps have one table and
+// one dense block, and their computing is sleep.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-// Bound of the scheduled training's stall, as a share of the stall without scheduling.
+// Upper bound of the scheduled training's stall, as a share of the stall without scheduling.
 constexpr double stall_bound = 0.7;
 
 struct Scheme {
@@ -36,7 +36,7 @@ EmbeddingConfig table_config(EmbeddingConfig config, const Scheme& scheme) {
   return config;
 }
 
-/// One rank's training.
+/// The training of one rank.
 class Training {
  public:
   Training(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input, const Scheme& scheme,
@@ -82,7 +82,7 @@ class Training {
 
   void lookup(int t) {
     table_.lookup(input_.ids(t), vectors_).wait();
-    // As soon as it may be: ids then travel while this rank computes, and the update does not wait for them.
+    // As early as allowed: ids then travel while this rank computes, and the update does not wait for them.
     if (scheme_.prefetch) table_.prefetch(input_.ids(t + 1));
   }
 
@@ -103,7 +103,7 @@ class Training {
     if (!scheme_.priorities) updating_->wait();
   }
 
-  /// Sleeps for `ms` in all, and makes progress in between. Only the sleep counts as computing.
+  /// Sleeps for `ms` in total, and makes progress in between. Only the sleep counts as computing.
   void compute(double ms) {
     for (double left = ms; left > 0;) {
       const double slept =
@@ -132,7 +132,7 @@ class Training {
   double slept_ = 0;
 };
 
-/// Returns the median over the steps; the slowest rank counts in each step.
+/// Returns the median over steps of the slowest rank's time.
 double median_of_slowest(const std::vector<Stall>& stalls, double Stall::*part) {
   std::vector<double> values;
   for (const Stall& stall : stalls) values.push_back(stall.*part);
@@ -175,7 +175,7 @@ std::vector<StallResult> measure_stalls(const Communicator& comm, const Embeddin
 }
 
 void print_stalls(const std::vector<StallResult>& results, double compute_ms, std::int64_t dense_count) {
-  fmt::print("\nstall of a training step: {:.3f} ms of computing forward, as much backward; a dense block of {} floats\n",
+  fmt::print("\nStall of a training step with {:.3f} ms of computing forward, the same backward, and a dense block of {} floats\n",
              compute_ms, dense_count);
   fmt::print("{:<12} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}\n", "scheme", "stall ms", "lookup ms", "block ms", "update ms",
              "progress ms", "2d / this");
@@ -183,7 +183,7 @@ void print_stalls(const std::vector<StallResult>& results, double compute_ms, st
     fmt::print("{:<12} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.3f} {:>12.3f}\n", r.scheme, r.stall_ms, r.lookup_ms,
                r.block_ms, r.update_ms, r.progress_ms, scheduled_ratio(r, results));
   }
-  fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: 2d at most {} of the others\n", stall_bound);
+  fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: the stall of 2d is at most {} of that of any other scheme\n", stall_bound);
 }
 
 JsonValue to_json(const StallResult& r, const std::vector<StallResult>& all, double compute_ms) {

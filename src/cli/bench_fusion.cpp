@@ -1,4 +1,4 @@
-// weir bench fusion: every scheme of tensor fusion on the tensors of well-known networks. Start it with mpirun.
+// weir bench fusion: compares all schemes of tensor fusion on the tensors of well-known networks. Start it with mpirun.
 #include "cli/bench_fusion.hpp"
 
 #include <weir/mpi.h>
@@ -30,7 +30,8 @@ void run(const FusionOptions& options) {
 
 void add_bench_fusion(Command& bench) {
   auto options = std::make_shared<FusionOptions>();
-  Command command = bench.add("fusion", "Tensor fusion: training steps of well-known networks by every scheme; start with mpirun");
+  Command command =
+      bench.add("fusion", "Measure tensor fusion: training steps of well-known networks with every scheme; start with mpirun");
   add_fusion_options(command, *options);
   command.examples({"mpirun -n 4 weir bench fusion --model resnet50"});
   command.action([options] { run(*options); });

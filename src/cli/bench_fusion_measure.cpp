@@ -26,10 +26,10 @@ FusionConfig config_of(const FusionOptions& options, const std::string& scheme) 
   return config;
 }
 
-/// Figures of one iteration, in this order.
+/// Figures of one iteration, in the order of storage.
 enum Figure { step, select, waited, startups, sent, received, control, missing, figures };
 
-/// One scheme, from iteration to iteration.
+/// One scheme and its samples.
 class Subject {
  public:
   Subject(const Communicator& comm, const FusionOptions& options, const FusionModel& model, const std::string& scheme,
@@ -38,8 +38,9 @@ class Subject {
         compute_(times.seconds()),
         training_(comm, config_of(options, scheme), model, scheme == dense_scheme, times, {host.sleep, options.poll_us * 1e-6}) {}
 
-  /// Whether it takes part: whole tensors take many times as long as sparse ones, and come every fifth time. All others have made
-  /// as many steps: residuals grow with these, and exchanges with residuals.
+  /// Returns whether the scheme takes part in an iteration. Dense tensors take many times as long as sparse ones, so they run in
+  /// every fifth iteration only. All other schemes make the same number of steps, because residuals grow with steps, and exchanges
+  /// with residuals.
   [[nodiscard]] bool has_turn(int iteration, const FusionOptions& options) const {
     const int measured = iteration - options.warmup;
     return !dense_ || iteration == 0 || (measured >= 0 && measured % 5 == 0);
@@ -97,7 +98,7 @@ class Subject {
   std::vector<double> samples_;
 };
 
-/// Bytes a second that this machine's ranks can each send to another node while all do, or, on one node, to each other.
+/// Returns the bytes per second that each rank can send to another node while all ranks do. On one node, ranks send to each other.
 double measure_card(const Communicator& comm) {
   constexpr int bytes = 4 << 20, repetitions = 3;
   if (comm.size() == 1) return 1e15;
@@ -110,12 +111,12 @@ double measure_card(const Communicator& comm) {
     const double ms = milliseconds([&] {
       MPI_Sendrecv(out.data(), bytes, MPI_BYTE, to, 0, in.data(), bytes, MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     });
-    if (i > 0) times.push_back(ms);  // the first opens connections
+    if (i > 0) times.push_back(ms);  // the first round opens connections
   }
   return bytes / (minimum(times) * 1e-3);
 }
 
-/// `card_rate`: what measure_card() has found.
+/// `card_rate`: the result of measure_card().
 FusionResults measure(const Communicator& comm, const FusionOptions& options, FusionModel model, const FusionHost& host,
                       double card_rate) {
   const int batch = options.batch > 0 ? options.batch : model.batch;
@@ -128,7 +129,7 @@ FusionResults measure(const Communicator& comm, const FusionOptions& options, Fu
   const int rounds = options.warmup + options.iterations;
   Progress progress(comm.rank() == 0, model.name, rounds);
   for (int t = 0; t < rounds; ++t) {
-    // Each has its turn at every place: the first and the last of an iteration have other neighbours.
+    // The order rotates, because the first and the last of an iteration have other neighbours.
     for (std::size_t i = 0; i < subjects.size(); ++i) {
       Subject& subject = *subjects[(i + static_cast<std::size_t>(t)) % subjects.size()];
       if (subject.has_turn(t, options)) subject.iterate(gradients, host, t >= options.warmup);

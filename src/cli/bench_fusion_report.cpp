@@ -11,11 +11,11 @@
 namespace weir::cli {
 namespace {
 
-// Goals for ratios of step times: `ahead` to inter, inter to inter + intra for some model, and the better of `none` and `behind`
-// to the default scheme for every model.
+// Goals for ratios of step times: `ahead` to inter; inter to inter + intra, for at least one model; the better of `none` and
+// `behind` to the default scheme, for every model.
 constexpr double inter_goal = 1.1, intra_goal = 1.3, better_goal = 1.2;
 
-/// The step time of the fastest of `schemes` that were measured; NaN where none was.
+/// Returns the step time of the fastest measured scheme in `schemes`, or NaN if none was measured.
 double fastest(const FusionResults& results, std::initializer_list<std::string_view> schemes) {
   double fastest = std::numeric_limits<double>::quiet_NaN();
   for (const FusionResult& r : results.schemes) {
@@ -25,7 +25,7 @@ double fastest(const FusionResults& results, std::initializer_list<std::string_v
   return fastest;
 }
 
-/// How many times as fast as those; NaN where they were not measured.
+/// Speed-ups over other schemes; NaN if those were not measured.
 struct Ratios {
   double none, behind_or_none, limit;
 };
@@ -108,11 +108,10 @@ void print_fusion(const FusionResults& results, const FusionOptions& options, in
   }
   print_goals(results);
   fmt::print(
-      "step: backward and forward pass; NOCT: of it, what is not computing; select, waited: of the host in ready(), and in wait()\n"
-      "and wait_all(). Of the slowest rank, medians. startups: buffers exchanged; missing: tensors of which nothing was "
-      "delivered;\n"
-      "x none, x better: times as fast as none, and as the better of none and behind; / limit: step over the longer of computing\n"
-      "and these bytes through the card.\n\n");
+      "step: backward and forward pass. NOCT: the part of it that is not computing. select, waited: the host's time in ready(),\n"
+      "and in wait() and wait_all(). Times are medians of the slowest rank. startups: buffers exchanged. missing: tensors of\n"
+      "which no entry was delivered. x none, x better: times as fast as none, and as the better of none and behind. / limit:\n"
+      "step relative to the longer of computing and sending these bytes through the card.\n\n");
 }
 
 void write_fusion(const std::vector<FusionResults>& models, const FusionOptions& options, int ranks) {

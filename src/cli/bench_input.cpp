@@ -19,7 +19,7 @@
 namespace weir::cli {
 namespace {
 
-/// Nearly normal: the sum of four 16-bit uniforms, standardised.
+/// Returns a nearly normal number: the standardised sum of four 16-bit uniforms.
 float nearly_normal(std::uint64_t bits) {
   const auto sum = static_cast<float>((bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48));
   return (sum - 131070.0F) / 37837.0F;
@@ -31,7 +31,7 @@ struct NpyHeader {
   std::int64_t data_offset = 0;
 };
 
-/// The numbers of a shape like "2, 1, 1000"; none at all where one of them is not from 1 to 2^31 - 1.
+/// Returns the numbers of a shape such as "2, 1, 1000". Returns nothing if one of them is not from 1 to 2^31 - 1.
 std::vector<std::int64_t> sizes_of(const std::string& shape) {
   std::vector<std::int64_t> sizes;
   const char *at = shape.data(), *end = at + shape.size();
@@ -76,7 +76,7 @@ std::vector<float> gradient_memory(std::int64_t count) {
   std::vector<float> memory;
   memory.reserve(static_cast<std::size_t>(count));
 #ifdef MADV_HUGEPAGE
-  // Before anything is touched. Advice only: failing is fine.
+  // Must come before the memory is touched. This is only advice, so errors are ignored.
   constexpr std::uintptr_t huge_page = std::uintptr_t{1} << 21;
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.data()), aligned = (begin + huge_page - 1) / huge_page * huge_page;
   const std::uintptr_t end = begin + static_cast<std::uintptr_t>(count) * sizeof(float);
@@ -126,7 +126,7 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   }
   if (count <= 0) throw Error(WEIR_ERR_ARGUMENT, "raw gradients need --count");
   const std::int64_t data_bytes = file_bytes - offset;
-  const std::int64_t step_bytes = count <= data_bytes / 4 / ranks ? count * ranks * 4 : 0;  // 0: not even one step
+  const std::int64_t step_bytes = count <= data_bytes / 4 / ranks ? count * ranks * 4 : 0;  // 0: the file has less than one step
   if (step_bytes == 0 || data_bytes % step_bytes != 0) {
     throw std::runtime_error(
         fmt::format("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file, data_bytes, ranks, count));

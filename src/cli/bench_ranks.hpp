@@ -1,4 +1,4 @@
-// bench_ranks.hpp: what benchmarks that run under mpirun have in common.
+// bench_ranks.hpp: shared by benchmarks that run under mpirun.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +9,7 @@
 
 namespace weir::cli {
 
-/// Slowest rank's time of `body`, known to all.
+/// Returns the slowest rank's time of `body`, on every rank.
 template <class Body>
 double milliseconds(Body body) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -25,12 +25,12 @@ double milliseconds(Body body) {
   return value;
 }
 
-/// In place, each of `values` by itself.
+/// Reduces each of `values` over ranks, in place.
 inline void over_ranks(std::span<double> values, MPI_Op op) {
   MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE, op, MPI_COMM_WORLD);
 }
 
-/// Progress of rank 0: a line that is rewritten on a terminal, else (mpirun pipes stderr) a line every few seconds.
+/// Progress shown by rank 0: a line that is rewritten on a terminal, otherwise (mpirun pipes stderr) a line every few seconds.
 class Progress {
  public:
   Progress(bool speaks, std::string what, int total);

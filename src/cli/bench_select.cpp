@@ -1,5 +1,5 @@
-// weir bench select: local compensation and selection, one thread, against one plain pass over the same arrays, and how well each
-// method hits k and the exact selection.
+// weir bench select: measures local compensation and selection in one thread against one plain pass over the same arrays, and how
+// close each method comes to k and to the exact selection.
 #include "cli/bench_select.hpp"
 
 #include <fmt/core.h>
@@ -35,7 +35,7 @@ double milliseconds(Body body) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Share of the k largest of n `sums` that `selected` holds.
+/// Returns the share of the k largest of n `sums` that `selected` has.
 double overlap(const SparseVector<float>& selected, const float* sums, std::int64_t n, std::int64_t k) {
   const KthKey<float> kth = kernels::host::kth_key(sums, n, k);
   std::int64_t greater = 0, equal = 0;
@@ -53,7 +53,7 @@ Row measure_on_host(const SelectOptions& options, const Gradients& gradients, co
   Selector<HostArrays<float>> selector({n, k, make_threshold(method.threshold, method.parameters)}, memory);
   FramePool frames;
   const FramePool::Scope scope(frames);
-  Buffer<float> residual(n), other_residual(n), sums(n);  // as a plan holds it
+  Buffer<float> residual(n), other_residual(n), sums(n);  // as in a plan
   kernels::host::fill_zero(residual.data(), n);
   kernels::host::fill_zero(other_residual.data(), n);
   SelectMeasurement measurement(options, method, "r[i] += g[i]");
@@ -63,8 +63,8 @@ Row measure_on_host(const SelectOptions& options, const Gradients& gradients, co
       kernels::host::fill_zero(residual.data(), n);
     }
     const float* g = gradients[static_cast<std::size_t>(t) % gradients.size()].data();
-    // The baseline reads another gradient and adds to another array, as cold in the caches as these: what is checked is a copy,
-    // since a third-level cache may hold all of an array that was just looked at.
+    // The baseline uses another gradient and another array, which are as cold in the caches. Checks use a copy, because a
+    // third-level cache may hold all of an array that was just read.
     const float* other = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();
     const std::int64_t allocations_before = allocations_so_far();
     const double ms = milliseconds([&] { static_cast<void>(run_here(selector.select(g, residual.data(), k, true))); });
@@ -73,13 +73,13 @@ Row measure_on_host(const SelectOptions& options, const Gradients& gradients, co
     const SparseVector<float> selection = selector.selection();
     std::copy_n(residual.data(), n, sums.data());
     kernels::host::scatter(sums.data(), selection.indices, selection.values, selection.count);
-    selector.settle(residual.data(), selection);  // as if all of it had been delivered
+    selector.settle(residual.data(), selection);  // as if everything had been delivered
     if (t >= select_warmup) measurement.add(ms, base_ms, made, selection, sums.data());
   }
   return measurement.row();
 }
 
-/// Exact selection again, against std::nth_element on a copy of the magnitudes (which finds the threshold only).
+/// Measures exact selection again, against std::nth_element on a copy of the magnitudes, which only finds the threshold.
 Row against_nth_element(const SelectOptions& options, const Gradients& gradients, const Row& exact) {
   const std::int64_t n = options.count, k = target(options);
   std::vector<float> magnitudes(static_cast<std::size_t>(n));
@@ -98,12 +98,12 @@ Row against_nth_element(const SelectOptions& options, const Gradients& gradients
   return row;
 }
 
-/// All thresholds; of `exact`, also the first iteration alone.
+/// Returns all thresholds; for `exact`, also the first iteration alone.
 std::vector<SelectMethod> all_methods() {
   std::vector<SelectMethod> methods;
   for (const ThresholdRow* row : threshold_registry()) {
     methods.push_back({.name = std::string(row->name)});
-    // Every threshold that may be used again is.
+    // Reuse the threshold whenever that is possible.
     if (row->name == "reuse") methods.back().parameters = "period=1000000";
     if (row->name == "exact") methods.push_back({.name = "exact_cold", .threshold = "exact", .cold = true});
   }
@@ -124,7 +124,7 @@ void run(SelectOptions options) {
     rows.push_back(on_host ? measure_on_host(options, gradients, method) : measure_on_gpu(options, gradients, method));
     if (on_host && method.name == "exact") rows.push_back(against_nth_element(options, gradients, rows.back()));
   }
-  // The kernel's variants, of which the rows above have what the process has found to be faster.
+  // The kernel's variants. The rows above use the one that was faster in this process.
   for (const bool ahead : {true, false}) {
     if (!on_host || options.threshold != "all") break;
     kernels::host::set_read_ahead(ahead);
@@ -179,26 +179,32 @@ Row SelectMeasurement::row() const {
 
 void add_bench_select(Command& bench) {
   auto options = std::make_shared<SelectOptions>();
-  Command command =
-      bench.add("select", "Compensation and local selection, one thread or a GPU, against one r[i] += g[i] pass and nth_element");
+  Command command = bench.add(
+      "select",
+      "Measure compensation and local selection on one thread or a GPU, compared with one pass r[i] += g[i] and nth_element");
   command.footer(
-      "reuse: Ok-Topk's threshold of an earlier iteration; exact: the k largest, warm; exact_cold: the same, first iteration;\n"
-      "exact_ahead, exact_not_ahead (with all): exact with and without fetching memory ahead (WEIR_READ_AHEAD; else as measured);\n"
-      "mstopk: CommLib's bisection between mean and maximum; sampled: DGC's threshold of 1 % of the entries; gaussian: "
-      "Gaussiank's\n"
-      "normal quantile; sidco: SIDCo's exponential fits in stages; redsync: RedSync's bisection between mean and maximum.\n"
-      "sampled, gaussian, sidco and redsync select exactly where they would miss [3/4 k, 5/4 k].\n"
-      "count error: |count - k| / k, mean and largest over the iterations; overlap: share of the k largest that was selected;\n"
-      "kernels: the instruction set in use; ratio: median ms / baseline ms; allocs: calls of operator new per iteration.\n"
-      "With --memory cuda the time is that of a plan's selection, until the host has what is selected, and the baseline copies "
-      "the\n"
-      "12 bytes an element that compensation must move.");
+      "reuse takes the threshold of an earlier iteration (Ok-Topk). "
+      "exact selects the k largest entries; exact_cold does so without history, as in the first iteration. "
+      "With all, exact_ahead and exact_not_ahead are exact with and without fetching memory ahead (WEIR_READ_AHEAD). "
+      "mstopk bisects between mean and maximum (CommLib), as does redsync (RedSync). "
+      "sampled takes the threshold of 1 % of the entries (DGC). "
+      "gaussian takes a quantile of the normal distribution (Gaussiank). "
+      "sidco fits exponential distributions in stages (SIDCo). "
+      "sampled, gaussian, sidco and redsync select exactly if they would miss [3/4 k, 5/4 k]. "
+      "The count error is |count - k| / k. "
+      "overlap is the share of the k largest entries that were selected. "
+      "kernels is the instruction set in use. "
+      "ratio is median ms / baseline ms. "
+      "allocs is the number of calls of operator new in an iteration. "
+      "With --memory cuda, the time is that of a plan's selection until the host has the result. "
+      "The baseline then copies the 12 bytes of an element that compensation must move.");
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
-  command.option("--density", options->density, "share of entries selected").between(1e-9, 1.0);
+  command.option("--density", options->density, "share of entries to select").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
   for (const SelectMethod& method : all_methods()) names.push_back(method.name);
-  command.option("--threshold", options->threshold, "how to select, or all").one_of(names);
-  add_named(command, "--memory", options->memory, "where gradient and residual are (cuda: a plan of one rank on the nearest GPU)");
+  command.option("--threshold", options->threshold, "selection method to measure").one_of(names);
+  add_named(command, "--memory", options->memory,
+            "where gradient and residual are; cuda measures a plan of one rank on the nearest GPU");
   command.option("--threshold-parameters", options->parameters, help_of_threshold_parameters());
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();

@@ -1,4 +1,4 @@
-// bench_select.hpp: what weir bench select has in common for host and CUDA memory.
+// bench_select.hpp: shared by weir bench select in host and CUDA memory.
 #pragma once
 
 #include <cstdint>
@@ -24,18 +24,18 @@ struct SelectMethod {
   std::string name;
   std::string threshold = name;
   std::string parameters{};  ///< of the threshold
-  bool cold = false;         ///< every iteration is a first one
+  bool cold = false;         ///< every iteration starts without history
 };
-inline constexpr int select_warmup = 3;  ///< iterations that do not count
+inline constexpr int select_warmup = 3;  ///< iterations that are not measured
 
-/// k
+/// Returns k.
 [[nodiscard]] std::int64_t target(const SelectOptions& options);
 
-/// What the iterations of one method find.
+/// Collects the iterations of one method.
 class SelectMeasurement {
  public:
   SelectMeasurement(const SelectOptions& options, const SelectMethod& method, const char* baseline);
-  /// `sums`: all entries that were selected from.
+  /// `sums`: all entries that the selection was made from.
   void add(double ms, double base_ms, std::int64_t allocations, const SparseVector<float>& selection, const float* sums);
   [[nodiscard]] Row row() const;
 
@@ -46,7 +46,8 @@ class SelectMeasurement {
   std::int64_t allocations_ = 0;
 };
 
-/// One method in CUDA memory: a plan of one rank, its stages, against a copy of the 12 bytes an element that the pass must move.
+/// Measures one method in CUDA memory by the stages of a plan of one rank. Compares with a copy of the 12 bytes per element that a
+/// pass must move.
 [[nodiscard]] Row measure_on_gpu(const SelectOptions& options, const Gradients& gradients, const SelectMethod& method);
 
 }  // namespace weir::cli

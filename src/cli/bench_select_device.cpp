@@ -1,4 +1,4 @@
-// Selection in CUDA memory: a plan of one rank, whose exchange has nothing to do.
+// Measures selection in CUDA memory in a plan of one rank, whose exchange does nothing.
 #include <algorithm>
 #include <chrono>
 
@@ -24,7 +24,7 @@ AllreduceConfig config_of(const SelectOptions& options, const SelectMethod& meth
   return config;
 }
 
-/// Milliseconds of copies that read and write 12 bytes an element.
+/// Returns the milliseconds of copies that read and write 12 bytes per element.
 double copy_ms(const cuda::DeviceArray<float>& to, const cuda::DeviceArray<float>& from, void* stream) {
   const auto begin = std::chrono::steady_clock::now();
   cuda::copy(to.data(), from.data(), from.bytes(), stream);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t width = DenseLayers::width;
 
-/// to[b][j] += from[b][i] * w[i][j]: a row of w at a time, for all of the batch.
+/// Computes to[b][j] += from[b][i] * w[i][j], one row of w at a time for the whole batch.
 void forward(const float* from, const float* w, float* to, std::int64_t batch) {
   std::fill_n(to, batch * width, 0.0F);
   for (std::int64_t i = 0; i < width; ++i) {
@@ -18,7 +18,7 @@ void forward(const float* from, const float* w, float* to, std::int64_t batch) {
   }
 }
 
-/// below[b][i] = sum over j of above[b][j] * w[i][j], with sums in several lanes.
+/// Computes below[b][i] = sum over j of above[b][j] * w[i][j]. Sums run in several lanes.
 void backward(const float* above, const float* w, float* below, std::int64_t batch) {
   constexpr std::int64_t lanes = 16;
   for (std::int64_t i = 0; i < width; ++i) {
@@ -34,7 +34,7 @@ void backward(const float* above, const float* w, float* below, std::int64_t bat
   }
 }
 
-/// gradient[i][j] = sum over the batch of from[b][i] * above[b][j].
+/// Computes gradient[i][j] = sum over the batch of from[b][i] * above[b][j].
 void weight_gradient(const float* from, const float* above, float* gradient, std::int64_t batch) {
   for (std::int64_t i = 0; i < width; ++i) {
     float* const row = gradient + i * width;

@@ -1,4 +1,4 @@
-// bench_training_step.hpp: computing as a training step does it, for benchmarks of what goes on beside it.
+// bench_training_step.hpp: computes like a training step, for benchmarks of work that runs beside it.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace weir::cli {
 
-/// Dense layers without biases: weights of layers x width x width floats. A step is a forward and a backward pass of one batch:
-/// 6 operations for each weight and sample.
+/// Dense layers without biases; weights are layers x width x width floats. A step is a forward and a backward pass of one batch: 6
+/// operations for each weight and sample.
 class DenseLayers {
  public:
   DenseLayers(std::int64_t weights, std::int64_t batch);
-  /// Computes the gradient of all weights into `gradient`, weights() floats.
+  /// Computes the gradient of all weights into `gradient`, which has weights() floats.
   void step(float* gradient);
   [[nodiscard]] std::int64_t weights() const { return layers_ * width * width; }
   [[nodiscard]] std::int64_t layers() const { return layers_; }

@@ -1,4 +1,4 @@
-// bench_turns.hpp: several ways to do the same, which take turns, so that what the machine does meanwhile hits all alike.
+// bench_turns.hpp: measures several ways to do the same in turns, so that disturbances of the machine affect all of them.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct Way {
   std::string name;
   std::function<void(int)> run;  ///< in round t
   std::function<void(int)> prepare = [](int) {};
-  std::vector<double> times{};   ///< ms of a run, of the slowest rank
-  std::int64_t allocations = 0;  ///< the most of any rank, over the measured rounds
+  std::vector<double> times{};   ///< ms of a run on the slowest rank
+  std::int64_t allocations = 0;  ///< maximum over ranks in the measured rounds
 
   [[nodiscard]] double milliseconds() const { return median(times); }
 };
 
-/// Collective. In every round, each of `ways` runs `at_once` times and is measured once; the first `warmup` rounds do not count. Each
-/// has its turn at every place: the first and the last of a round have other neighbours. `progress` stood at `done`.
+/// Collective. In every round, each of `ways` runs `at_once` times and is measured once. The first `warmup` rounds are not counted.
+/// The order rotates, because the first and the last of a round have other neighbours. `progress` was at `done` before.
 inline void take_turns(std::vector<Way>& ways, int warmup, int iterations, std::int64_t at_once, Progress& progress, int done = 0) {
   for (int t = 0; t < warmup + iterations; ++t) {
     for (std::size_t i = 0; i < ways.size(); ++i) {

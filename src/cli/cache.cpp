@@ -1,4 +1,4 @@
-// weir cache: folders of the sample cache, looked at and made smaller, without MPI.
+// weir cache: lists, checks and prunes folders of the sample cache, without MPI.
 #include <fmt/core.h>
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace weir::cli {
 namespace {
 
-/// A subcommand's end: CLI11 passes the status on, and prints nothing of its own.
+/// Ends a subcommand. CLI11 passes the status on, and prints nothing of its own.
 void end_with(const std::function<int()>& run) {
   int status = status_trouble;
   try {
@@ -27,11 +27,10 @@ void end_with(const std::function<int()>& run) {
 }  // namespace
 
 void add_cache(Command& app) {
-  Command group = app.add("cache", "Folders of the sample cache: list, prune, verify; data sets: check; without MPI");
+  Command group = app.add("cache", "List, prune and verify folders of the sample cache, and check data sets, without MPI");
   group.require_subcommand();
   group.footer(
-      "Status: 0; 1 where a pack is damaged or a sample cannot be had; 2 where the command line is wrong, or something else is in "
-      "the way.");
+      "The exit status is 1 if a pack is damaged or a sample cannot be read, 2 if something else is wrong, and 0 otherwise.");
 
   struct Options {
     std::string folder, json;
@@ -40,52 +39,54 @@ void add_cache(Command& app) {
   };
   const auto add = [&](const char* name, const char* what, Options& options) {
     Command command = group.add(name, what);
-    command.option("folder", options.folder, "of the cache, which runs and data sets share").required().existing_folder();
+    command.option("folder", options.folder, "folder of the cache, which runs and data sets share").required().existing_folder();
     return command;
   };
 
   auto options = std::make_shared<Options>();
   Command command = add("ls", "List the data sets of a folder", *options);
   command.footer(
-      "Name, packs, bytes and time of last use of each data set, what identifies it, and what is being written, or was left by\n"
-      "a process that has ended. Nothing is changed.");
-  command.option("--json", options->json, "also write it to this file; -: to stdout, and nothing else");
+      "The list has the packs, bytes, time of last use and identity of each data set. "
+      "It also has unfinished files: those being written, and those left by a process that has ended. "
+      "Nothing is changed.");
+  command.option("--json", options->json, "also write the list to this file, as JSON; -: write only JSON, to stdout");
   command.examples({"weir cache ls /local/weir-cache"});
   command.action([options] { end_with([&] { return list_cache(options->folder, options->json); }); });
 
   options = std::make_shared<Options>();
   command = add("prune", "Remove packs from a folder", *options);
   command.footer(
-      "Always what dead writers have left. Packs besides as the options say; several options: only what all of them mean.\n"
-      "Runs may go on meanwhile: what they have open they read to its end, and the rest they read from the store.");
+      "Unfinished files of processes that have ended are always removed. "
+      "Packs are removed only with an option; with several options, only packs to which all of them apply. "
+      "Other runs may continue: they read the packs that they have open to the end, and the rest from the store.");
   Pruning& pruning = options->pruning;
-  command.option("--dataset", pruning.data_set, "of this data set only; with no other option, all of it");
-  command.option("--older-than", pruning.days, "packs that were last used this many days ago or earlier")
+  command.option("--dataset", pruning.data_set, "remove packs of this data set only; without other options, all of them");
+  command.option("--older-than", pruning.days, "remove packs last used at least this many days ago")
       .type_name("DAYS")
       .non_negative();
-  command.option("--to", pruning.bytes, "what was used least recently, until no more than this is left, 500G for instance")
+  command.option("--to", pruning.bytes, "remove the least recently used packs until at most this many bytes are left, such as 500G")
       .type_name("BYTES")
       .size_with_unit();
   command.examples({"weir cache prune /local/weir-cache --older-than 30 --to 500G"});
   command.action([options] { end_with([&] { return prune_cache(options->folder, options->pruning); }); });
 
   options = std::make_shared<Options>();
-  command = add("verify", "Read every byte of all packs, and hold it against its checksum", *options);
-  command.footer("A line for each data set, and for each damaged pack.");
-  command.flag("--remove", options->remove, "remove damaged packs: runs read their samples from the store anew");
+  command = add("verify", "Read every byte of all packs, and compare it with its checksum", *options);
+  command.footer("The command prints a line for each data set and for each damaged pack.");
+  command.flag("--remove", options->remove, "remove damaged packs; runs then read their samples from the store again");
   command.examples({"weir cache verify /local/weir-cache"});
   command.action([options] { end_with([&] { return verify_cache(options->folder, options->remove); }); });
 
   command = group.add("check", "Read and decode every sample of a data set, as training would");
   command.footer(
-      "A line for each sample that cannot be had: what would end an epoch, or be skipped. The data set is a folder of JPEG files "
-      "in\n"
-      "subfolders, or a file in the IDX, NumPy or HDF5 format.");
+      "The data set is a folder of JPEG files in subfolders, or a file in the IDX, NumPy or HDF5 format. "
+      "The command prints a line for each sample that cannot be read. "
+      "Training would end the epoch at such a sample, or skip it.");
   auto data = std::make_shared<DataToCheck>();
-  command.option("data", data->path, "the folder, or the file").required();
-  command.option("--dataset", data->dataset, "of an HDF5 file");
+  command.option("data", data->path, "folder or file of the data set").required();
+  command.option("--dataset", data->dataset, "data set of an HDF5 file");
   command.option("--labels", data->labels, "file, or data set of the HDF5 file, with labels");
-  command.option("--threads", data->threads, "that read and decode (0: one for each core)").non_negative();
+  command.option("--threads", data->threads, "threads that read and decode; 0: one for each core").non_negative();
   command.examples({"weir cache check /data/train"});
   command.action([data] { end_with([&] { return check_data(*data); }); });
 }

@@ -21,7 +21,7 @@
 namespace weir::cli {
 namespace {
 
-constexpr int side = 224;  // of images: that of most trainings
+constexpr int side = 224;  // image size of most trainings
 
 bool begins_with(const std::string& path, std::string_view magic) {
   std::ifstream file(path, std::ios::binary);
@@ -42,12 +42,12 @@ std::shared_ptr<SampleSource> source_of(const DataToCheck& data) {
   return idx_source(data.path, data.labels);
 }
 
-/// A run of samples at a time, to whichever thread comes first.
+/// Checks samples with several threads, each of which takes the next run of samples.
 class Check {
  public:
   explicit Check(SampleSource& source) : source_(source) {}
 
-  /// Until all have been looked at.
+  /// Runs until all samples are checked.
   void run() {
     constexpr std::int64_t at_once = 64;
     std::vector<std::byte> value(static_cast<std::size_t>(source_.value_bytes()));

@@ -1,4 +1,4 @@
-// cache_data.hpp: `weir cache check`: whether every sample of a data set can be had.
+// cache_data.hpp: `weir cache check`: checks that every sample of a data set can be read.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ struct DataToCheck {
   int threads = 0;  ///< 0: one for each core
 };
 
-/// Returns the status to end with. Throws Error or std::runtime_error where there is no such data set.
+/// Returns the exit status. Throws Error or std::runtime_error if there is no such data set.
 [[nodiscard]] int check_data(const DataToCheck& data);
 
 }  // namespace weir::cli

@@ -30,11 +30,11 @@ using datacache::PackFile;
 /// One data set of a folder.
 struct Listed {
   std::string name;
-  std::optional<Manifest> manifest;  ///< nothing: damaged
+  std::optional<Manifest> manifest;  ///< empty: damaged
   std::int64_t packs = 0, bytes = 0, used = 0;
 };
 
-/// "2024-05-06T07:08:09Z"
+/// Returns for example "2024-05-06T07:08:09Z".
 std::string time_text(std::int64_t nanoseconds) {
   const auto seconds = static_cast<std::time_t>(nanoseconds / 1'000'000'000);
   std::tm utc{};
@@ -68,7 +68,7 @@ std::string identity_text(const Listed& listed) {
   if (manifest.version != datacache::manifest_version) return fmt::format("of another version of Weir: {}", manifest.version);
   std::string text = manifest.set.identity;
   std::replace_if(
-      text.begin(), text.end(), [](unsigned char letter) { return letter < ' '; }, ' ');  // for a terminal
+      text.begin(), text.end(), [](unsigned char letter) { return letter < ' '; }, ' ');  // safe for a terminal
   return text;
 }
 

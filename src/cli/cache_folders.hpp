@@ -1,5 +1,5 @@
-// cache_folders.hpp: the subcommands of `weir cache`. They return the status to end with, and throw Error or std::runtime_error
-// where they cannot do what they are for.
+// cache_folders.hpp: the subcommands of `weir cache`. They return the exit status, and throw Error or std::runtime_error if they
+// fail.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace weir::cli {
 
-/// Which packs go.
+/// Which packs to remove.
 struct Pruning {
-  std::string data_set;                ///< only its packs; empty: of all
-  std::optional<double> days;          ///< only those that were not used for longer
-  std::optional<std::uint64_t> bytes;  ///< only as many as it takes until there are no more bytes, of this data set or of all
+  std::string data_set;                ///< only packs of this data set; empty: of all
+  std::optional<double> days;          ///< only packs unused for longer
+  std::optional<std::uint64_t> bytes;  ///< only until the packs, of this data set or of all, have no more bytes than this
 };
 
 [[nodiscard]] int list_cache(const std::string& folder, const std::string& json);

@@ -1,4 +1,4 @@
-// weir calibrate: measures the machine that mpirun started it on, and writes a machine file.
+// weir calibrate: measures the machine on which mpirun has started it, and writes a machine file.
 #include "model/calibrate.hpp"
 
 #include <fmt/core.h>
@@ -39,7 +39,7 @@ task<void> measure(Channel channel, Calibration& calibration) {
       co_await calibrate(channel, calibration.seconds, [](const char* what) { print_error("measuring: {}\n", what); });
 }
 
-/// Median of the slowest rank's seconds.
+/// Returns the slowest rank's seconds, median.
 double mpi_allreduce_seconds() {
   std::vector<float> data(allreduce_count);
   std::vector<double> times;
@@ -77,27 +77,27 @@ void print(const Machine& machine) {
                link.latency * 1e6, link.overhead * 1e6, link.bandwidth / 1e6, link.exchange / 1e6, link.shared / 1e6);
   }
   fmt::print(
-      "latency: one way, of a message of a few bytes; overhead: per such message where many are in flight; bandwidth: of one rank\n"
-      "that sends to another; exchange: in each direction, of two that send to each other at once; shared: of all ranks of a node\n"
-      "that send at once\n");
+      "latency: one way, of a message of a few bytes. overhead: time of each such message if many are in flight. bandwidth:\n"
+      "one rank sends to another. exchange: in each direction, two ranks send to each other at once. shared: all ranks of a\n"
+      "node send at once\n");
   const auto print_rate = [](const char* name, double rate, const char* unit, const char* what) {
     fmt::print("{:<10} {:>9.1f} {:<20} {}\n", name, rate / 1e6, unit, what);
   };
   const Rates& r = machine.rates;
-  fmt::print("\none rank's speed while all others of its node compute, too\n");
+  fmt::print("\nSpeed of one rank while all others of its node compute, too\n");
   print_rate("add", r.add, "MB/s", "of x in y += x");
-  print_rate("select", r.select, "million elements/s", "gradient into residual, and 1 % of the sums selected");
-  print_rate("fill", r.fill, "million elements/s", "a dense result made zero");
-  print_rate("cut", r.cut, "million entries/s", "exactly k chosen among little more");
-  print_rate("scatter", r.scatter, "million entries/s", "taken from the residual, put into the dense result");
-  print_rate("merge", r.merge, "million entries/s", "of both sparse vectors that are added");
-  print_rate("encode", r.encode, "million entries/s", "into a message");
-  print_rate("decode", r.decode, "million entries/s", "out of a message");
+  print_rate("select", r.select, "million elements/s", "adding the gradient to the residual, and selecting 1 % of the sums");
+  print_rate("fill", r.fill, "million elements/s", "setting a dense result to zero");
+  print_rate("cut", r.cut, "million entries/s", "choosing exactly k of slightly more entries");
+  print_rate("scatter", r.scatter, "million entries/s", "removing entries from the residual, and writing them to the dense result");
+  print_rate("merge", r.merge, "million entries/s", "adding two sparse vectors; entries of both count");
+  print_rate("encode", r.encode, "million entries/s", "writing a message");
+  print_rate("decode", r.decode, "million entries/s", "reading a message");
   fmt::print("{:<10} {:>9.2f} {:<20} {}\n", "mpi", machine.mpi_allreduce_factor, "",
              "time of MPI_Allreduce, relative to the formula of dense_ring");
 }
 
-/// Where the machine goes; the folder is there then.
+/// Returns where to write the machine file. Makes the folder.
 std::string output_file(const Options& options, int ranks) {
   if (!options.output.empty()) return options.output;
   if (ranks == 1)
@@ -119,7 +119,7 @@ void warn_of_crowding(const Communicator& comm) {
         ranks, processors);
 }
 
-/// What will use the file.
+/// Prints which commands and plans will use the file.
 void print_use(const std::string& file) {
   fmt::print("\nwritten to {}\n", file);
   if (file == own_machine_file())
@@ -151,7 +151,7 @@ void run(const Options& options) {
   print(machine);
   write_machine(machine, file);
   print_use(file);
-  if (comm.size() == 1) fmt::print("one rank has nobody to talk to: the levels are built-in figures; start it with mpirun\n");
+  if (comm.size() == 1) fmt::print("one rank cannot measure a network: the levels are built-in figures; start it with mpirun\n");
 }
 
 }  // namespace
@@ -160,8 +160,8 @@ void add_calibrate(Command& app) {
   auto options = std::make_shared<Options>();
   Command command =
       app.add("calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes");
-  command.option("--output", options->output, "machine file to write; default: where Weir looks for this host's own");
-  command.option("--seconds", options->seconds, "about how long to measure").between(0.1, 3600.0);
+  command.option("--output", options->output, "machine file to write; default: the one where Weir looks for this host's own");
+  command.option("--seconds", options->seconds, "approximate time to measure, in seconds").between(0.1, 3600.0);
   command.examples({"mpirun -n 8 weir calibrate"});
   command.action([options] { run(*options); });
 }

@@ -1,4 +1,4 @@
-// weir checkpoint: files of checkpoints, looked at and divided anew, without MPI.
+// weir checkpoint: shows, compares and reshards checkpoint files, without MPI.
 #include <fmt/core.h>
 
 #include <functional>
@@ -11,8 +11,8 @@
 namespace weir::cli {
 namespace {
 
-/// A subcommand's end: CLI11 passes the status on, and prints nothing of its own. Files that are damaged end it with 1, and all
-/// else that is in its way with 2; with `damaged` 2, these as well.
+/// Ends a subcommand. CLI11 passes the status on, and prints nothing of its own. The status for damaged files is `damaged`; that of
+/// any other error is 2.
 void end_with(const std::function<int()>& run, int damaged = status_damaged) {
   int status = status_trouble;
   try {
@@ -27,15 +27,15 @@ void end_with(const std::function<int()>& run, int damaged = status_damaged) {
 }
 
 void add_json(Command& command, std::string& json) {
-  command.option("--json", json, "also write it to this file; -: to stdout, and nothing else");
+  command.option("--json", json, "also write the output to this file, as JSON; -: write only JSON, to stdout");
 }
 
 }  // namespace
 
 void add_checkpoint(Command& app) {
-  Command group = app.add("checkpoint", "Files of checkpoints: list, show, verify, compare, divide among other ranks; without MPI");
+  Command group = app.add("checkpoint", "List, show, verify, compare and reshard checkpoint files, without MPI");
   group.require_subcommand();
-  group.footer("Status: 0; 1 where a file is damaged; 2 where the command line is wrong, or something else is in the way.");
+  group.footer("The exit status is 1 if a file is damaged, 2 if something else is wrong, and 0 otherwise.");
 
   struct Options {
     std::string a, b, json;
@@ -46,36 +46,37 @@ void add_checkpoint(Command& app) {
   auto options = std::make_shared<Options>();
   Command command = group.add("ls", "List the checkpoints of a folder");
   command.footer(
-      "Step, time of writing, ranks, nodes, run and size of each file, whether its seal holds, which is the newest by the "
-      "manifest,\n"
-      "and what interrupted saves have left. Nothing is changed.");
-  command.option("folder", options->a, "of a run's checkpoints").required().existing_folder();
+      "The list has the step, time of writing, ranks, nodes, run and size of each file. "
+      "It says whether each file's seal holds, and which file is the newest by the manifest. "
+      "It also has what interrupted saves have left. "
+      "Nothing is changed.");
+  command.option("folder", options->a, "folder of a run's checkpoints").required().existing_folder();
   add_json(command, options->json);
   command.examples({"weir checkpoint ls checkpoints"});
   command.action([options] { end_with([&] { return list_checkpoints(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
-  command = group.add("show", "Show what a file holds: values, configurations, datasets");
+  command = group.add("show", "Show the values, configurations and datasets of a file");
   command.option("file", options->a, "a checkpoint").required().existing_file();
   add_json(command, options->json);
   command.examples({"weir checkpoint show checkpoints/checkpoint-300.h5"});
   command.action([options] { end_with([&] { return show_checkpoint(options->a, options->json); }); });
 
   options = std::make_shared<Options>();
-  command = group.add("verify", "Read every byte of files, and hold it against its checksum");
-  command.option("path", options->paths, "files, and folders whose files are meant").required().existing_path();
+  command = group.add("verify", "Read every byte of files, and compare it with its checksum");
+  command.option("path", options->paths, "checkpoints, or folders of checkpoints").required().existing_path();
   command.flag(
       "--reseal", options->reseals,
-      "of files that another program, such as h5repack, has written anew: check every chunk, and seal the file as it is now");
+      "check every chunk, and seal the file as it is now; for files that another program, such as h5repack, has rewritten");
   command.examples({"weir checkpoint verify checkpoints"});
   command.action([options] { end_with([&] { return verify_checkpoints(options->paths, options->reseals); }); });
 
   options = std::make_shared<Options>();
   command = group.add("diff", "Compare two files");
   command.footer(
-      "Attributes, values, configurations, datasets, and for each rank the number of differing elements and the largest\n"
-      "difference. Time of writing, version and compression are not compared.\n"
-      "Status: 0 where nothing differs, 1 where something does, 2 where a file cannot be read.");
+      "The command compares attributes, values, configurations and datasets, but not the time of writing, version and compression. "
+      "For each rank, it prints the number of differing elements and the largest difference. "
+      "The exit status is 0 if nothing differs, 1 if something differs, and 2 if a file cannot be read.");
   command.option("first", options->a, "a checkpoint").required().existing_file();
   command.option("second", options->b, "another one").required().existing_file();
   command.examples({"weir checkpoint diff a.h5 b.h5"});
@@ -83,20 +84,25 @@ void add_checkpoint(Command& app) {
 
   options = std::make_shared<Options>();
   Resharding& resharding = options->resharding;
-  command = group.add("reshard", "Write the file that a job of other ranks would have");
+  command = group.add("reshard", "Write the checkpoint of a job with another number of ranks");
   command.footer(
-      "That job restores IN and saves at once. Blocks are divided evenly; local arrays stay with the ranks that there still are.\n"
-      "Needs the memory of all its ranks in one process: plans, tables, optimizers and arrays, and twice again what of them is "
-      "saved.\n"
-      "A job that restores IN itself comes to the same, and needs no such file.");
+      "OUT is the file that the other job would have after it restores IN and saves at once. "
+      "Blocks are divided evenly. "
+      "Local arrays stay with the ranks that still exist. "
+      "The command needs the memory of all those ranks in one process: plans, tables, optimizers and arrays, and twice the size of "
+      "what is saved. "
+      "A job that restores IN itself gets the same state and needs no such file.");
   command.option("in", resharding.in, "a checkpoint").required().existing_file();
   command.option("out", resharding.out, "the file to write").required();
-  command.option("--ranks", resharding.ranks, "of the job that will restore it").required().between(1, 4096).without_default();
-  command.option("--per-node", resharding.per_node, "ranks of a node; default: as many as the fullest node of IN has")
+  command.option("--ranks", resharding.ranks, "ranks of the job that will restore OUT")
+      .required()
+      .between(1, 4096)
+      .without_default();
+  command.option("--ranks-per-node", resharding.per_node, "ranks of a node; default: as many as the fullest node of IN has")
       .between(1, 4096)
       .without_default();
   command.flag("--force", resharding.force, "replace OUT");
-  command.examples({"weir checkpoint reshard in.h5 out.h5 --ranks 64 --per-node 8"});
+  command.examples({"weir checkpoint reshard in.h5 out.h5 --ranks 64 --ranks-per-node 8"});
   command.action([options] { end_with([&] { return reshard_checkpoint(options->resharding); }); });
 }
 

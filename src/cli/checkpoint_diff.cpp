@@ -1,4 +1,4 @@
-// weir checkpoint diff: what differs between two files.
+// weir checkpoint diff: compares two files.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,11 +22,11 @@ using checkpoint::Subject;
 
 constexpr std::int64_t at_once = std::int64_t{1} << 22;  // bytes
 
-/// How elements of one rank differ.
+/// How the elements of one rank differ.
 struct Difference {
   std::int64_t elements = 0;
-  double largest = 0;        // of floats, where both are numbers
-  bool not_numbers = false;  // some are NaN, or infinite, on one side
+  double largest = 0;        // of floats that are numbers on both sides
+  bool not_numbers = false;  // some elements are NaN or infinite on one side
 };
 
 template <class T>
@@ -66,19 +66,19 @@ class Comparison {
   Comparison(const std::string& a, const std::string& b)
       : a_(a), b_(b), progress_("comparing", array_bytes(a_.index) + array_bytes(b_.index)) {}
 
-  /// Whether anything differs.
+  /// Returns whether anything differs.
   bool run() {
     attributes();
     values("value", a_.index.values, b_.index.values);
     for (const Subject& subject : a_.index.subjects) {
       const Subject* const other = find(b_.index, subject);
       if (other == nullptr)
-        tell("only the first has {}", words(subject));
+        report("only the first has {}", words(subject));
       else
         compare(subject, *other);
     }
     for (const Subject& subject : b_.index.subjects) {
-      if (find(a_.index, subject) == nullptr) tell("only the second has {}", words(subject));
+      if (find(a_.index, subject) == nullptr) report("only the second has {}", words(subject));
     }
     return !lines_.empty();
   }
@@ -86,7 +86,7 @@ class Comparison {
 
  private:
   template <class... Args>
-  void tell(fmt::format_string<Args...> format, Args&&... args) {
+  void report(fmt::format_string<Args...> format, Args&&... args) {
     lines_.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
 
@@ -102,13 +102,14 @@ class Comparison {
 
   void attributes() {
     const Index &a = a_.index, &b = b_.index;
-    if (a.step != b.step) tell("step: {} and {}", a.step, b.step);
-    if (a.run != b.run) tell("run: '{}' and '{}'", a.run, b.run);
+    if (a.step != b.step) report("step: {} and {}", a.step, b.step);
+    if (a.run != b.run) report("run: '{}' and '{}'", a.run, b.run);
     if (a.ranks() != b.ranks())
-      tell("ranks: {} and {}: arrays and numbers of ranks are not compared; weir checkpoint reshard makes a file of as many ranks",
-           a.ranks(), b.ranks());
+      report(
+          "ranks: {} and {}: arrays and numbers of ranks are not compared; weir checkpoint reshard makes a file of as many ranks",
+          a.ranks(), b.ranks());
     else if (a.nodes != b.nodes)
-      tell("the nodes of the ranks are not the same");
+      report("the nodes of the ranks are not the same");
   }
 
   void values(const std::string& what, const checkpoint::Values& a, const checkpoint::Values& b) {
@@ -121,7 +122,7 @@ class Comparison {
       return found == side.end() ? std::string("none") : text_of(found->second);
     };
     for (const std::string& name : names) {
-      if (const std::string x = text(a, name), y = text(b, name); x != y) tell("{} {}: {} and {}", what, name, x, y);
+      if (const std::string x = text(a, name), y = text(b, name); x != y) report("{} {}: {} and {}", what, name, x, y);
     }
   }
 
@@ -130,22 +131,22 @@ class Comparison {
     for (const Dataset& dataset : a.datasets) {
       const Dataset* const other = b.find(dataset.name);
       if (other == nullptr)
-        tell("{}: only the first has dataset {}", words(a), dataset.name);
+        report("{}: only the first has dataset {}", words(a), dataset.name);
       else
         compare(a, dataset, b, *other);
     }
     for (const Dataset& dataset : b.datasets) {
-      if (a.find(dataset.name) == nullptr) tell("{}: only the second has dataset {}", words(b), dataset.name);
+      if (a.find(dataset.name) == nullptr) report("{}: only the second has dataset {}", words(b), dataset.name);
     }
   }
 
   void compare(const Subject& subject_a, const Dataset& a, const Subject& subject_b, const Dataset& b) {
     const std::string where = fmt::format("{}: {}", words(subject_a), a.name);
     if (a.type != b.type || a.share != b.share || a.chunked != b.chunked)
-      return tell("{}: {}, {} and {}, {}", where, state_type_name(a.type), share_name(a.share), state_type_name(b.type),
-                  share_name(b.share));
+      return report("{}: {}, {} and {}, {}", where, state_type_name(a.type), share_name(a.share), state_type_name(b.type),
+                    share_name(b.share));
     if (a_.index.ranks() != b_.index.ranks()) return;
-    std::optional<ChunkReader> reader_a, reader_b;  // small datasets have no chunks
+    std::optional<ChunkReader> reader_a, reader_b;  // empty for small datasets, which have no chunks
     if (a.chunked) {
       reader_a.emplace(a_.file, a_.index, subject_a, a);
       reader_b.emplace(b_.file, b_.index, subject_b, b);
@@ -156,10 +157,10 @@ class Comparison {
         const auto count = [](const checkpoint::Piece& piece) {
           return piece.present() ? fmt::format("{} elements", piece.count) : std::string("none");
         };
-        tell("{}, rank {}: {} and {}", where, rank, count(mine), count(theirs));
+        report("{}, rank {}: {} and {}", where, rank, count(mine), count(theirs));
         continue;
       }
-      if (mine.region != theirs.region) tell("{}, rank {}: another part of the whole", where, rank);
+      if (mine.region != theirs.region) report("{}, rank {}: another part of the whole", where, rank);
       Difference difference;
       if (a.chunked)
         read_both(*reader_a, *reader_b, a, rank, difference);

@@ -1,4 +1,4 @@
-// checkpoint_files.hpp: what the subcommands of `weir checkpoint` have in common.
+// checkpoint_files.hpp: shared by the subcommands of `weir checkpoint`.
 #pragma once
 
 #include <chrono>
@@ -12,23 +12,23 @@
 
 namespace weir::cli {
 
-/// What `weir checkpoint` ends with.
+/// Exit statuses of `weir checkpoint`.
 inline constexpr int status_damaged = 1, status_different = 1, status_trouble = 2;
 
-/// "6.41 MB": three digits and a decimal unit.
+/// Returns for example "6.41 MB": three digits and a decimal unit.
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
 [[nodiscard]] std::string text_of(const checkpoint::Value& value);
 [[nodiscard]] JsonValue values_json(const checkpoint::Values& values);
 [[nodiscard]] std::string_view share_name(Share share);
 
-/// Bytes that a dataset takes in the file, and as its elements are in memory.
+/// Return the bytes that a dataset takes in the file, and in memory.
 [[nodiscard]] std::int64_t stored_bytes(const checkpoint::Dataset& dataset);
 [[nodiscard]] std::int64_t element_bytes_of(const checkpoint::Dataset& dataset);
 /// Returns the bytes of all arrays, as stored.
 [[nodiscard]] std::int64_t array_bytes(const checkpoint::Index& index);
 
-/// A line on stderr that is rewritten, with percent and rate, where stderr is a terminal; else nothing. Work that ends within half
-/// a second shows none.
+/// A progress line on stderr with percent and rate, rewritten in place. Shown only on a terminal, and only if the work takes longer
+/// than half a second.
 class ByteProgress {
  public:
   ByteProgress(std::string what, std::int64_t total);
@@ -45,11 +45,10 @@ class ByteProgress {
   Clock::time_point began_ = Clock::now(), last_ = began_;
 };
 
-/// Writes the JSON to a file, or, for "-", to stdout. Throws std::runtime_error naming the file.
+/// Writes the JSON to a file, or to stdout for "-". Throws std::runtime_error naming the file.
 void write_json_file(const JsonValue& json, const std::string& file);
 
-// The subcommands. They return the status to end with, and throw Error or std::runtime_error where they cannot do what they are
-// for.
+// The subcommands. They return the exit status, and throw Error or std::runtime_error if they fail.
 [[nodiscard]] int list_checkpoints(const std::string& folder, const std::string& json);
 [[nodiscard]] int show_checkpoint(const std::string& file, const std::string& json);
 [[nodiscard]] int verify_checkpoints(const std::vector<std::string>& paths, bool reseals);
@@ -58,7 +57,7 @@ void write_json_file(const JsonValue& json, const std::string& file);
 struct Resharding {
   std::string in, out;
   int ranks = 0;
-  int per_node = 0;  ///< 0: as many as the fullest node of `in`
+  int per_node = 0;  ///< 0: as on the fullest node of `in`
   bool force = false;
 };
 [[nodiscard]] int reshard_checkpoint(const Resharding& wanted);

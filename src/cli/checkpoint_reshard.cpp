@@ -1,5 +1,4 @@
-// weir checkpoint reshard: the file that a job of other ranks would have, made by such a job: virtual ranks of this process that
-// restore and save.
+// weir checkpoint reshard: makes the file that a job with other ranks would have. Virtual ranks of this process restore and save.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -37,7 +36,7 @@ using checkpoint::Index;
 using checkpoint::Subject;
 using checkpoint::Value;
 
-/// An enumerator by its name.
+/// Sets an enumerator by its name.
 template <class Enum>
 Enum enumerator(const std::string& name, std::string_view field, const Subject& subject) {
   const auto& names = names_of<Enum>;
@@ -48,13 +47,13 @@ Enum enumerator(const std::string& name, std::string_view field, const Subject& 
   return static_cast<Enum>(found - names.begin());
 }
 
-/// What a subject was made with. Fields that the file does not name, because an older Weir has written it, have their defaults.
+/// Returns a subject's configuration. Fields that the file lacks, because an older Weir has written it, keep their defaults.
 template <class Config>
 Config config_of(const Subject& subject) {
   Config config;
   visit_fields(config, [&](const FieldInfo& field, const auto& there) {
     using V = std::remove_cvref_t<decltype(there)>;
-    V& to = const_cast<V&>(there);  // of `config`, which is not const
+    V& to = const_cast<V&>(there);  // `config` is not const
     const auto found = subject.about.find(std::string(field.name));
     if (found == subject.about.end()) return;
     if constexpr (std::is_same_v<V, std::string>) {
@@ -76,7 +75,7 @@ AllreduceConfig plan_config(const Subject& subject) {
   auto config = config_of<AllreduceConfig>(subject);
   if (config.memory == MemorySpace::cuda) {
     config.memory = MemorySpace::host;
-    // Residuals of halves are floats.
+    // Residuals of 16-bit types are floats.
     if (config.type == DataType::float16 || config.type == DataType::bfloat16) config.type = DataType::float32;
     note(fmt::format("plan '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name));
   }
@@ -95,7 +94,7 @@ EmbeddingConfig table_config(const Subject& subject) {
   return config;
 }
 
-/// Returns rank 0's text of a field. Returns an empty text where the subject has no such field.
+/// Returns rank 0's text of a field, or an empty text if the subject has no such field.
 std::string_view text_of(const Subject& subject, std::string_view field) {
   const Dataset* const dataset = subject.find(field);
   if (dataset == nullptr) return {};
@@ -131,7 +130,7 @@ OptimizerContents optimizer_of(const Subject& subject) {
   return {subject.name, config_of<OptimizerConfig>(subject), optim::layers_of(text_of(subject, "layers"))};
 }
 
-/// Says which of the two kinds of optimizers this is: only one of them has layers.
+/// Returns which of the two kinds of optimizers this is: only one of them has layers.
 bool has_layers(const Subject& subject) { return subject.find("layers") != nullptr; }
 
 /// The caller's array on all new ranks.
@@ -182,7 +181,7 @@ WholeArray array_of(const Subject& subject, std::size_t ranks) {
   return array;
 }
 
-/// All that new ranks make.
+/// All objects that the new ranks make.
 struct Contents {
   Contents(const Index& index, std::size_t ranks) {
     for (const Subject& subject : index.subjects) {
@@ -205,7 +204,7 @@ struct Contents {
   std::vector<WholeArray> arrays;
 };
 
-/// One new rank's life.
+/// Restores and saves on one new rank.
 void restore_and_save(const Communicator& comm, Contents& contents, const CheckpointConfig& config, std::int64_t step) {
   std::vector<AllreducePlan> plans;
   std::vector<EmbeddingTable> tables;
@@ -233,12 +232,12 @@ void restore_and_save(const Communicator& comm, Contents& contents, const Checkp
   checkpoint.save(step).wait();
 }
 
-/// Runs `body` on virtual ranks of this process, a thread each. Throws what the lowest rank has thrown.
+/// Runs `body` on virtual ranks of this process, one thread each. Throws the error of the lowest rank that has failed.
 void run_virtual_ranks(const std::vector<Location>& machine, const std::function<void(const Communicator&)>& body) {
   InprocJob job(static_cast<int>(machine.size()), 0);
   std::vector<std::unique_ptr<Transport>> transports;
   for (std::size_t rank = 0; rank < machine.size(); ++rank) transports.push_back(job.transport(static_cast<int>(rank)));
-  // Ranks wait while one reads a large file. Memory of nodes is not shared: these are all of one process.
+  // Long timeout: ranks wait while one reads a large file. No node memory: all ranks are in one process.
   const Settings settings{.timeout_seconds = 86400, .shared_memory = false};
   std::vector<std::exception_ptr> errors(machine.size());
   std::vector<std::thread> threads;
@@ -272,7 +271,7 @@ int fullest_node(const Index& index) {
   return static_cast<int>(most);
 }
 
-/// A folder beside the new file, of which nothing stays.
+/// A temporary folder beside the new file, removed at the end.
 class Workplace {
  public:
   explicit Workplace(const fs::path& beside) : path_((beside / ".reshard-XXXXXX").string()) {
@@ -322,7 +321,7 @@ int reshard_checkpoint(const Resharding& wanted) {
   } catch (const Error& error) {
     const std::string unfinished = fmt::format("{}/.checkpoint-{}.h5", workplace.path(), index.step);
     const std::string text = error.what();
-    // It is not IN that is damaged.
+    // The damaged file is not IN.
     if (text.find(unfinished) != std::string::npos) throw std::runtime_error(replaced(text, unfinished, wanted.out));
     throw Error(error.status(), replaced(text, aside, wanted.in));
   }

@@ -30,7 +30,7 @@ std::size_t nodes_of(const Index& index) { return std::set<std::int64_t>(index.n
 struct Listed {
   std::int64_t step = 0, bytes = 0;
   std::string path;
-  std::optional<Index> index;  ///< nothing: see why
+  std::optional<Index> index;  ///< empty: `why` has the reason
   std::string why;
 };
 
@@ -48,7 +48,7 @@ Listed look_at(const checkpoint::Folder& folder, std::int64_t step) {
   return listed;
 }
 
-/// What interrupted saves have left, or saves that are under way.
+/// Returns the files left by interrupted saves, or by saves that are running.
 std::vector<fs::path> leftovers_in(const std::string& folder) {
   std::vector<fs::path> found;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -59,7 +59,7 @@ std::vector<fs::path> leftovers_in(const std::string& folder) {
   return found;
 }
 
-/// "1068810 on each of 4 ranks", "3 to 5 on 3 of 4 ranks".
+/// Returns for example "1068810 on each of 4 ranks" or "3 to 5 on 3 of 4 ranks".
 std::string elements_text(const Dataset& dataset) {
   std::int64_t least = -1, most = -1, holders = 0;
   for (const Piece& piece : dataset.pieces) {
@@ -118,7 +118,7 @@ JsonValue to_json(const std::string& file, const Index& index) {
           {"subjects", subjects}};
 }
 
-/// Words one behind the other, in lines of at most 110 characters.
+/// Prints words in lines of at most 110 characters.
 void print_wrapped(const std::vector<std::string>& words, std::string_view indent) {
   std::string line;
   for (const std::string& word : words) {
@@ -146,7 +146,7 @@ void print(const Subject& subject) {
   }
 }
 
-/// The files that `path` stands for.
+/// Returns the files that `path` names.
 std::vector<std::string> files_of(const std::string& path) {
   if (!fs::is_directory(path)) return {path};
   const checkpoint::Folder folder(path);
@@ -240,8 +240,7 @@ int verify_checkpoints(const std::vector<std::string>& paths, bool reseals) {
   for (const std::string& file : files) {
     try {
       if (reseals) {
-        // Before the seal is checked, the HDF5 library reads what may be damaged, and some damage crashes it or makes it run in
-        // circles.
+        // Before the seal is checked, the HDF5 library may read damaged data. Some damage makes it crash or loop forever.
         if (!survives([&] { (void)checkpoint::find_chunks(file); }, 20))
           fail(WEIR_ERR_FILE, "{} is damaged: the HDF5 library crashes on it, or does not come to an end", file);
         (void)checkpoint::reseal(file);

@@ -17,7 +17,7 @@
 namespace weir::cli {
 namespace {
 
-/// A number for which `good` holds, or else the error "X must be `what`".
+/// Accepts a number for which `good` is true. Otherwise the error is "X must be `what`".
 CLI::Validator number_that(bool (*good)(double), const char* what, const char* type) {
   return {[good, what](std::string& text) {
             double number = 0;
@@ -44,8 +44,7 @@ Option add_unless_empty(CLI::App* app, const std::string& names, T& value, const
 
 constexpr std::size_t help_width = 100, help_column = 30;
 
-/// Returns `text` on lines of limited length, all but the first of which begin with `indent` blanks; the first has room for
-/// help_width - indent characters.
+/// Wraps `text`. All lines except the first begin with `indent` blanks. The first has room for help_width - indent characters.
 std::string wrapped(const std::string& text, std::size_t indent) {
   std::istringstream words(text);
   std::string lines, word;
@@ -64,7 +63,7 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   return lines;
 }
 
-/// Prints help for narrow terminals: what an option takes in one word, its limits, values and default behind its description.
+/// Prints help for narrow terminals: an option's type is one word, and its limits, values and default come after its description.
 class HelpFormatter final : public CLI::Formatter {
  public:
   HelpFormatter() { column_width(help_column); }
@@ -99,8 +98,12 @@ class HelpFormatter final : public CLI::Formatter {
     if (option->get_expected_max() == CLI::detail::expected_max_vector_size) left += " ...";
     left.append(left.size() + 1 < help_column ? help_column - left.size() : 0, ' ');
     if (left.size() > help_column || left.back() != ' ') left += "\n" + std::string(help_column, ' ');
-    const std::string text =
-        option->get_description() + (remarks.empty() ? "" : fmt::format(" ({})", fmt::join(remarks, "; "))) + values;
+    std::string text = option->get_description();
+    if (takes == "NAME" && values.empty()) {  // named() has put them into the description
+      values = text.substr(text.rfind(": "));
+      text.resize(text.size() - values.size());
+    }
+    text += (remarks.empty() ? "" : fmt::format(" ({})", fmt::join(remarks, "; "))) + values;
     return left + wrapped(text, help_column) + "\n";
   }
   std::string make_subcommand(const CLI::App* command) const override {
@@ -125,7 +128,7 @@ std::string nearest_of(std::string_view word, const std::vector<std::string>& na
   return std::string(nearest(word, std::vector<std::string_view>(names.begin(), names.end())));
 }
 
-/// Returns an error text for the first name that is neither a subcommand nor an option; "" if all are known.
+/// Returns an error text for the first name that is neither a subcommand nor an option, or "" if all are known.
 std::string unknown_name(const CLI::App& app, std::span<const char* const> words) {
   const std::vector<const CLI::App*> commands = app.get_subcommands({});
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -283,11 +286,11 @@ int CommandLine::run(int argc, const char* const* argv) const {
       return wrong_command_line;
     }
   }
-  if (!words.empty()) app_->name(std::filesystem::path(words.front()).filename().string());  // not with its folder
+  if (!words.empty()) app_->name(std::filesystem::path(words.front()).filename().string());  // without its folder
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app_->exit(error) == 0 ? 0 : wrong_command_line;  // --help is no error
+    return app_->exit(error) == 0 ? 0 : wrong_command_line;  // --help is not an error
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// command.hpp: subcommands and their options. CLI11, which takes seconds to compile, is seen by command.cpp only.
+// command.hpp: subcommands and their options. Only command.cpp includes CLI11, which takes seconds to compile.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ class Option;
 
 namespace weir::cli {
 
-constexpr int wrong_command_line = 2;  ///< the status, as diff(1)'s
+constexpr int wrong_command_line = 2;  ///< exit status, as for diff(1)
 
-/// Ends the program with this status, alike on all ranks. Nothing is printed.
+/// Ends the program with this status, on all ranks. Prints nothing.
 class ExitWith : public std::exception {
  public:
   explicit ExitWith(int status) : status_(status) {}
@@ -31,14 +31,13 @@ class ExitWith : public std::exception {
   int status_;
 };
 
-/// An option, or what stands without a name. Values are checked in the order in which rules are added; errors say what would be
-/// right.
+/// An option, or a positional argument. Values are checked in the order in which rules are added. Errors say what would be valid.
 class Option {
  public:
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required() const;
-  /// Refused without the other one.
+  /// Refuses this option without the other one.
   Option needs(const Option& other) const;
   Option positive() const;
   Option non_negative() const;
@@ -51,18 +50,18 @@ class Option {
   Option existing_file() const;
   Option existing_folder() const;
   Option existing_path() const;
-  /// `wrong` returns what is wrong with a value, "" if nothing.
+  /// Adds a check. `wrong` returns what is wrong with a value, or "".
   Option check(const std::function<std::string(const std::string&)>& wrong) const;
-  /// Takes 500G and the like; K, M and so on are powers of 1000, Ki, Mi of 1024.
+  /// Accepts values such as 500G. K, M and so on are powers of 1000; Ki, Mi and so on are powers of 1024.
   Option size_with_unit() const;
-  /// Several values may also stand in one word.
+  /// Accepts several values in one word, separated by `between`.
   Option delimiter(char between) const;
-  /// In --help, in place of INT, TEXT and the like.
+  /// Replaces INT, TEXT and so on in --help.
   Option type_name(const std::string& name) const;
-  /// The value that stands for none is not shown in --help.
+  /// Hides the default in --help.
   Option without_default() const;
 
-  /// Whether it is on the command line. From an action on.
+  /// Returns whether the option is on the command line. Valid in actions.
   [[nodiscard]] bool given() const;
 
  private:
@@ -75,16 +74,16 @@ class Command {
   explicit Command(CLI::App* app) : app_(app) {}
 
   Command add(const std::string& name, const std::string& description) const;
-  /// Printed below the options.
+  /// Sets a text that is printed below the options.
   void footer(const std::string& text) const;
-  /// Prints these lines below the footer. To be called after it.
+  /// Prints these lines below the footer. Call it after footer().
   void examples(std::initializer_list<const char*> lines) const;
   void require_subcommand() const;
-  /// What it does.
+  /// Sets what the command does.
   void action(const std::function<void()>& run) const;
 
   Option flag(const std::string& names, bool& value, const std::string& help) const;
-  /// What the variable holds is the default, which --help shows unless it is empty.
+  /// Adds an option. The variable's value is the default. --help shows it unless it is empty.
   Option option(const std::string& names, int& value, const std::string& help) const;
   Option option(const std::string& names, std::int64_t& value, const std::string& help) const;
   Option option(const std::string& names, double& value, const std::string& help) const;
@@ -95,7 +94,7 @@ class Command {
   Option option(const std::string& names, std::optional<int>& value, const std::string& help) const;
   Option option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help) const;
   Option option(const std::string& names, std::optional<double>& value, const std::string& help) const;
-  /// The value is one of `known`, and handed over as its place there; `at_first`: the default's.
+  /// Adds an option whose value is one of `known`. set() gets its index. `at_first`: the default's index.
   Option named(const std::string& names, const std::vector<std::string_view>& known, std::size_t at_first,
                const std::function<void(std::size_t)>& set, const std::string& help) const;
 
@@ -103,7 +102,7 @@ class Command {
   CLI::App* app_;
 };
 
-/// A whole command line.
+/// A complete command line.
 class CommandLine : public Command {
  public:
   explicit CommandLine(const std::string& description);
@@ -111,10 +110,10 @@ class CommandLine : public Command {
   CommandLine& operator=(const CommandLine&) = delete;
   ~CommandLine();
 
-  /// Adds --version, which prints this.
+  /// Adds --version, which prints `text`.
   void version(const std::string& text) const;
-  /// Reads the words of the command line and runs the action that they name. Returns 0; or else, with what is wrong printed, 2, the
-  /// status of a command line that is wrong. Throws what the action throws.
+  /// Parses the command line and runs its action. Returns 0. If the command line is wrong, prints the reason and returns 2. Throws
+  /// what the action throws.
   int run(int argc, const char* const* argv) const;
 
  private:

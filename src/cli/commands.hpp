@@ -1,4 +1,4 @@
-// commands.hpp: what the `weir` command can do. Each add_* registers one subcommand; run-time options live in the closures.
+// commands.hpp: the subcommands of `weir`. Each add_* registers one. Its options live in closures.
 #pragma once
 
 #include "cli/command.hpp"

@@ -14,7 +14,7 @@
 namespace weir::cli {
 namespace {
 
-/// The distinct words of a text, numbered as they appear, and the text as these numbers.
+/// The distinct words of a text, numbered in order of appearance, and the text as these numbers.
 struct Words {
   std::vector<std::string> spelling;
   std::vector<std::int64_t> count;

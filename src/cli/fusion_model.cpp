@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Beside the program, installed or in a build.
+/// Returns the folder beside the program, installed or in a build.
 fs::path installed_folder() {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored);

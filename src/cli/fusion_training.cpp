@@ -14,13 +14,13 @@
 namespace weir::cli {
 namespace {
 
-// Primes: together they repeat after 4e10 entries, so that few magnitudes are equal.
+// Primes: combinations repeat after 4e10 entries, so few magnitudes are equal.
 constexpr std::size_t shared_period = 100003, noise_period = 393241;
 constexpr float tensor_spread = 1.5F, entry_spread = 1.0F, iteration_spread = 0.2F, head_start = 4.0F;
 
 constexpr std::array row_names = {"backward", "ready", "wait", "forward"};
 
-/// A number that looks like a standard normal one, for every number.
+/// Maps any integer to a number that looks like a standard normal one.
 float normal(std::uint64_t x) {
   const auto unit = [](std::uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; };
   const double radius = std::sqrt(-2 * std::log(unit(splitmix64(x)))), angle = 2 * 3.14159265358979 * unit(splitmix64(~x));

@@ -33,7 +33,8 @@ class HostBuffer final : public GradientBuffer {
 
 class DeviceBuffer final : public GradientBuffer {
  public:
-  /// `direct`: MPI takes pointers to CUDA memory; else the baseline copies to pinned memory and back, as a program would have to.
+  /// `direct`: MPI takes pointers to CUDA memory. Otherwise the baseline copies to pinned memory and back, as a program would have
+  /// to.
   DeviceBuffer(int device, std::int64_t count, bool direct) : on_(device), data_(count), staging_(direct ? 0 : count) {}
   void fill(const std::vector<float>& gradient) override {
     cuda::copy(data_.data(), gradient.data(), data_.bytes(), stream_.get());

@@ -14,7 +14,7 @@
 namespace weir::cli {
 
 bool survives(const std::function<void()>& work, int seconds) {
-  std::fflush(nullptr);  // or the child would have its own copy to write
+  std::fflush(nullptr);  // otherwise the child would write the buffered output again
   const pid_t child = fork();
   if (child < 0) fail(WEIR_ERR_STATE, "no process can be started: {}", std::strerror(errno));
   if (child == 0) {
@@ -22,10 +22,10 @@ bool survives(const std::function<void()>& work, int seconds) {
     setrlimit(RLIMIT_CORE, &no_core);
     setrlimit(RLIMIT_CPU, &time);
     if (const int nowhere = open("/dev/null", O_WRONLY); nowhere >= 0)
-      dup2(nowhere, STDERR_FILENO);  // glibc's and HDF5's last words
+      dup2(nowhere, STDERR_FILENO);  // hides last messages of glibc and HDF5
     try {
       work();
-    } catch (...) {  // will be met again
+    } catch (...) {  // the parent will see the same error
     }
     _exit(0);
   }

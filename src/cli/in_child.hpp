@@ -1,12 +1,12 @@
-// in_child.hpp: work that may crash, done where a crash harms nobody.
+// in_child.hpp: runs work that may crash where it does no harm.
 #pragma once
 
 #include <functional>
 
 namespace weir::cli {
 
-/// Runs `work` in a child process, silently. False where that crashes or needs more than `seconds` of a processor; true however it
-/// ends otherwise, also by an exception. Not where MPI has started.
+/// Runs `work` silently in a child process. Returns false if that crashes or needs more than `seconds` of processor time. Returns
+/// true if it ends in any other way, including an exception. Do not call it after MPI has started.
 [[nodiscard]] bool survives(const std::function<void()>& work, int seconds);
 
 }  // namespace weir::cli

@@ -1,4 +1,4 @@
-// weir info: versions, build options, topology, transports, settings; algorithms and compressors with their parameters.
+// weir info: prints versions, build options, topology, transports, settings, and algorithms and compressors with their parameters.
 #include <fmt/core.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
@@ -63,7 +63,7 @@ void print_gpus(const std::vector<int>& nearest) {
   print_nccl();
 }
 
-/// Where one would run, of each rank, whatever the setting is at present.
+/// Prints where each rank's progress thread would run, whatever the present setting is.
 void print_progress_threads(const detail::CommunicatorState& comm) {
   switch (comm.settings.progress_thread) {
     case ProgressThreadSetting::off:
@@ -98,7 +98,7 @@ std::string hwloc_version_text(unsigned version) {
   return fmt::format("{}.{}.{}", version >> 16, (version >> 8) & 0xff, version & 0xff);
 }
 
-/// Selects from arrays that no cache holds until it is known which way is faster, a matter of milliseconds.
+/// Measures selection from uncached arrays until it is known which variant is faster. This takes milliseconds.
 std::string measured_read_ahead() {
   constexpr std::int64_t count = 1 << 23;
   const std::vector<float> gradient(count, 1.0f);
@@ -156,8 +156,7 @@ void print_counter(const CounterInfo& counter) { fmt::print("    counts {:<21}: 
 
 void print_algorithms() {
   fmt::print(
-      "algorithms: what AllreduceConfig::algorithm may name, besides auto and auto_sparse. Of each parameter: default (range): "
-      "what it is\n");
+      "Values of AllreduceConfig::algorithm, besides auto and auto_sparse. Form of parameters: name default (range): meaning\n");
   for (const AllreduceRow& row : allreduce_registry()) {
     fmt::print("\n  {:<22}{}\n", row.name, row.description);
     print_parameters(row.parameters);
@@ -175,12 +174,11 @@ void print_compressor(const compress::CompressorRow& row) {
 
 void print_compressors() {
   using compress::Carriage;
-  fmt::print(
-      "compressors: what AllreduceConfig::compressor may name, besides none. Of each parameter: default (range): what it is\n");
+  fmt::print("Values of AllreduceConfig::compressor, besides none. Form of parameters: name default (range): meaning\n");
   for (const Carriage carriage : {Carriage::packed, Carriage::sparse, Carriage::linear}) {
     std::vector<std::string_view> carriers;
     for (const AllreduceRow& row : allreduce_registry()) {
-      if (!row.host_memory) continue;  // what linear ones make is summed in host memory
+      if (!row.host_memory) continue;  // the results of linear compressors are summed in host memory
       if (carriage == Carriage::sparse ? row.sparse() : carriage == Carriage::packed ? row.packed() : row.dense())
         carriers.push_back(row.name);
     }
@@ -199,7 +197,7 @@ void print_thresholds() {
   }
 }
 
-/// With what --compressor and --compressor-parameters say.
+/// Returns the configuration with --compressor and --compressor-parameters.
 AllreduceConfig config_of(const Options& options) {
   AllreduceConfig config = options.config;
   if (!config.compressor.empty() || !config.compressor_parameters.empty()) {
@@ -234,26 +232,28 @@ void run(const Options& options) {
 
 void add_info(Command& app) {
   auto options = std::make_shared<Options>();
-  Command command = app.add("info", "Versions, build options, transports, settings and topology; with mpirun, of all ranks");
+  Command command = app.add("info", "Print versions, build options, transports, settings and topology; with mpirun, of all ranks");
   const Option plan =
-      command.flag("--plan", options->plan, "instead, make a plan and explain which algorithm it uses; with mpirun");
-  command.flag("--algorithms", options->algorithms, "instead, list the allreduce algorithms: parameters with defaults and ranges");
+      command.flag("--plan", options->plan, "instead, make a plan for these ranks and explain which algorithm it uses");
+  command.flag("--algorithms", options->algorithms,
+               "instead, list the allreduce algorithms and their parameters, with defaults and ranges");
   command.flag("--compressors", options->compressors,
-               "instead, list the compressors: sources, the algorithms that carry them, parameters with defaults and ranges");
-  command.flag("--thresholds", options->thresholds, "instead, list how ranks may select: parameters with defaults and ranges");
+               "instead, list the compressors, their sources, the algorithms that carry them, and their parameters");
+  command.flag("--thresholds", options->thresholds,
+               "instead, list the selection methods and their parameters, with defaults and ranges");
   AllreduceConfig& config = options->config;
   const auto [threshold, threshold_parameters] = add_threshold(command, config.threshold, config.threshold_parameters);
   for (const Option& of_plan : {
            threshold,
            threshold_parameters,
            command.option("--count", config.count, "elements of the plan's gradient").non_negative(),
-           command.option("--density", config.density, "share of entries delivered").between(1e-9, 1.0),
-           command.option("--algorithm", config.algorithm, "auto, auto_sparse or a registry name"),
+           command.option("--density", config.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0),
+           command.option("--algorithm", config.algorithm, "auto, auto_sparse or a name that --algorithms lists"),
            add_algorithm_parameters(command, config.algorithm_parameters),
            command.option("--compressor", config.compressor,
-                          "what travels: a name of --compressors or none; several joined by |: automatic choice takes one"),
+                          "a name that --compressors lists, or none; of several names joined by |, automatic choice takes one"),
            add_compressor_parameters(command, config.compressor_parameters),
-           add_named(command, "--values", config.wire_values, "narrowest values allowed on the wire"),
+           add_named(command, "--values", config.wire_values, "narrowest type of values in messages"),
        })
     of_plan.needs(plan);
   command.examples({"weir info", "mpirun -n 8 weir info --plan --count 25557032"});

@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   app.require_subcommand();
   app.version(fmt::format("weir {}.{}.{}", weir::version().major, weir::version().minor, weir::version().patch));
   weir::cli::add_info(app);
-  weir::cli::Command bench = app.add("bench", "Measure, always against a peer or a physical limit in the same run");
+  weir::cli::Command bench =
+      app.add("bench", "Run a benchmark, which also measures a reference or a physical limit in the same run");
   bench.require_subcommand();
   weir::cli::add_bench_select(bench);
   weir::cli::add_bench_allreduce(bench);
@@ -29,7 +30,7 @@ int main(int argc, char** argv) {
   weir::cli::add_checkpoint(app);
   weir::cli::add_cache(app);
 
-  // As diff(1): scripts tell a command line that is wrong from files that are.
+  // Like diff(1), so that scripts can tell a wrong command line from damaged or differing files.
   const bool of_files = argc > 1 && (argv[1] == std::string_view("checkpoint") || argv[1] == std::string_view("cache"));
   return weir::cli::run_program(app, argc, argv, of_files ? std::optional(2) : std::nullopt);
 }

@@ -18,7 +18,7 @@ namespace weir::cli {
 
 namespace {
 
-/// False where what has been printed did not reach its end: a full disk, for example.
+/// Returns false if output was lost, for example because a disk is full.
 bool output_is_whole() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return true;
   print_error("weir: the output cannot be written: {}\n", std::strerror(errno));
@@ -30,7 +30,7 @@ void no_memory() { print_error("weir: there is not enough memory for this: give 
 }  // namespace
 
 void start_mpi() {
-  const char* const setting = std::getenv("WEIR_PROGRESS_THREAD");  // nonsense is for the communicator to say
+  const char* const setting = std::getenv("WEIR_PROGRESS_THREAD");  // the communicator reports invalid values
   const bool threads = setting != nullptr && std::string_view(setting) != "off";
   int level = 0;
   MPI_Init_thread(nullptr, nullptr, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
@@ -38,7 +38,7 @@ void start_mpi() {
 
 int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble) {
   int status = 0;
-  bool all_alike = false;  // all ranks end with this status, and none waits for another
+  bool all_alike = false;  // true: all ranks end with this status, and no rank waits for another
   try {
     status = line.run(argc, argv);
   } catch (const ExitWith& end) {
@@ -50,7 +50,7 @@ int run_program(const CommandLine& line, int argc, const char* const* argv, std:
   } catch (const std::bad_alloc&) {
     no_memory();
     status = trouble.value_or(1);
-  } catch (const std::length_error&) {  // more than any memory holds
+  } catch (const std::length_error&) {  // larger than any memory
     no_memory();
     status = trouble.value_or(1);
   } catch (const std::exception& error) {

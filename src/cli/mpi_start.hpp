@@ -1,4 +1,4 @@
-// mpi_start.hpp: how commands start MPI, and how programs end.
+// mpi_start.hpp: starts MPI for commands, and ends programs.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@ namespace weir::cli {
 
 class CommandLine;
 
-/// As MPI_Init; for more than one thread where WEIR_PROGRESS_THREAD asks for one. Throws where another MPI's launcher has started
-/// this process as one of several.
+/// Calls MPI_Init, or MPI_Init_thread for several threads if WEIR_PROGRESS_THREAD requires it. Throws if another MPI's launcher has
+/// started this process as one of several.
 void start_mpi();
 
-/// Runs what the command line names, prints what is in its way, and ends MPI where an action has started it. Returns the status to
-/// end with: 2 where the command line is wrong, `trouble`, or else 1, where an action has failed or its output cannot be written.
+/// Runs the command line's action, prints errors, and finalises MPI if an action has started it. Returns the exit status: 2 if the
+/// command line is wrong; `trouble`, by default 1, if the action has failed or its output cannot be written.
 [[nodiscard]] int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble = {});
 
 }  // namespace weir::cli

@@ -23,7 +23,7 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
-/// A text for each name; more where `parameters` has more.
+/// Returns one text for each name, or more if `parameters` has more.
 std::vector<std::string> texts_of(const std::vector<std::string>& names, const std::string& parameters) {
   std::vector<std::string> texts(names.size());
   if (parameters.find('|') != std::string::npos) {
@@ -38,7 +38,7 @@ std::vector<std::string> texts_of(const std::vector<std::string>& names, const s
   return texts;
 }
 
-/// Each compressor with its text, so that none of them is dropped.
+/// Checks each compressor with its own text, so that none is dropped.
 void check(const std::vector<std::string>& names, const std::vector<std::string>& texts, const std::string& given) {
   for (const std::string& name : names) {
     if (name != "none") static_cast<void>(compress::find_compressor(name));
@@ -59,12 +59,13 @@ void check(const std::vector<std::string>& names, const std::vector<std::string>
 Option add_compressor_parameters(Command& command, std::string& parameters) {
   return command.option(
       "--compressor-parameters", parameters,
-      "of the compressor, such as format=int4,bucket=128; of several: one text that fits all, or theirs joined by |");
+      "parameters of the compressor, such as format=int4,bucket=128; for several compressors, one list that all of them take, "
+      "or one list for each, joined by |");
 }
 
 Option add_algorithm_parameters(Command& command, std::string& parameters) {
   return command.option("--algorithm-parameters", parameters,
-                        "parameters of the algorithms, such as window=8,schedule=direct; each takes those that it has");
+                        "parameters of the algorithms, such as window=8,schedule=direct; each algorithm takes those that it has");
 }
 
 bool names_all(const std::vector<std::string>& items) { return items == std::vector<std::string>{"all"}; }

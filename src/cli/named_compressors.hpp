@@ -1,4 +1,4 @@
-// named_compressors.hpp: what --compressor, --compressor-parameters and --algorithm-parameters of a command name.
+// named_compressors.hpp: the options --compressor, --compressor-parameters and --algorithm-parameters.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace weir::cli {
 
-/// As AllreduceConfig has them: one compressor or none, or several joined by |, of which automatic choice takes one.
+/// As in AllreduceConfig: one compressor, `none`, or several joined by |, among which automatic choice chooses.
 struct NamedCompressor {
   std::string names, parameters{};
 
@@ -18,20 +18,20 @@ struct NamedCompressor {
   [[nodiscard]] std::vector<compress::Compressor> made() const { return compress::make_compressors(names, parameters); }
 };
 
-/// --compressor-parameters.
+/// Adds --compressor-parameters.
 Option add_compressor_parameters(Command& command, std::string& parameters);
-/// --algorithm-parameters.
+/// Adds --algorithm-parameters.
 Option add_algorithm_parameters(Command& command, std::string& parameters);
 
 [[nodiscard]] bool names_all(const std::vector<std::string>& items);
 /// Returns the names of all compressors in the registry, in its order.
 [[nodiscard]] std::vector<std::string> all_compressors();
 
-/// `items`: values of --compressor. `parameters`: one text, which all of them but none must take, or a text for each, joined by |.
-/// Throws std::runtime_error saying which compressor does not take them, or does not exist.
+/// Combines the values of --compressor with parameters. `parameters` is one text that applies to all of them except `none`, or one
+/// text for each, joined by |. Throws std::runtime_error naming a compressor that does not take them, or does not exist.
 [[nodiscard]] std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& items, const std::string& parameters);
 
-/// "qsgd levels=3": those of its parameters that are not its defaults; or "none".
+/// Returns for example "qsgd levels=3": the name and the parameters that differ from defaults, or "none".
 [[nodiscard]] std::string text_of(const compress::Compressor& compressor);
 
 }  // namespace weir::cli

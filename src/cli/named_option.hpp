@@ -1,4 +1,4 @@
-// named_option.hpp: options whose values are names of enumerators.
+// named_option.hpp: options whose values are enumerators' names.
 #pragma once
 
 #include <string>

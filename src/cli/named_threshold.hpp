@@ -1,4 +1,4 @@
-// named_threshold.hpp: --threshold and --threshold-parameters of a command.
+// named_threshold.hpp: the options --threshold and --threshold-parameters.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace weir::cli {
 
 std::pair<Option, Option> add_threshold(Command& command, std::string& threshold, std::string& parameters);
 
-/// Returns what --threshold-parameters means: "parameters of the threshold: period of reuse (32), ...".
+/// Returns the help of --threshold-parameters: "parameters of the threshold: period of reuse (32), ...".
 [[nodiscard]] std::string help_of_threshold_parameters();
 
 }  // namespace weir::cli

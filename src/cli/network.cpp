@@ -18,7 +18,7 @@ using Unit = std::pair<std::string_view, double>;
 constexpr std::array bandwidth_units = {Unit{"kbit", 1e3 / 8}, Unit{"Mbit", 1e6 / 8}, Unit{"Gbit", 1e9 / 8},
                                         Unit{"Tbit", 1e12 / 8}};
 constexpr std::array time_units = {Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1}};
-// What a message costs where many are in flight, as a share of the latency; as in the built-in machine.
+// The cost of a message among many in flight, as a share of the latency; the same as in the built-in machine.
 constexpr double overhead_share = 0.15;
 
 template <std::size_t N>

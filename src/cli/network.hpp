@@ -1,4 +1,4 @@
-// network.hpp: a network that nobody has measured, in two figures.
+// network.hpp: a network described by two figures instead of measurements.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace weir::cli {
 
-/// The link between nodes that "25Gbit,5us" means: what a node can send in each direction, and how long a message of a few bytes
-/// takes one way. Throws std::runtime_error saying what would be right.
+/// Parses for example "25Gbit,5us" as the link between nodes: what a node can send in each direction, and the one-way time of a
+/// message of a few bytes. Throws std::runtime_error saying what would be valid.
 [[nodiscard]] Link parse_network(const std::string& text);
 
 }  // namespace weir::cli

@@ -1,4 +1,4 @@
-// weir predict: what every algorithm would cost on a machine, without running anything.
+// weir predict: predicts the time of every algorithm on a machine, without running anything.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   std::string machine, network, json, parameters;
-  std::vector<std::string> compressors;  ///< none: what algorithms are made for
+  std::vector<std::string> compressors;  ///< empty: the algorithms' own
   WireFormat wire = WireFormat::compact;
   WireValues values = WireValues::native;
   std::int64_t count = 4194304;
@@ -41,11 +41,11 @@ Problem problem_of(const Options& options) {
   return problem;
 }
 
-/// Every algorithm with every compressor that it carries, in the format asked for, cheapest first.
+/// Returns every algorithm with every compressor that it carries, in the requested format, cheapest first.
 std::vector<Candidate> predict(const Machine& machine, const Problem& problem, const Allowed& allowed) {
   std::vector<Candidate> list;
   for (const AllreduceRow& row : allreduce_registry()) {
-    if (!row.host_memory) continue;  // the machine's figures are those of host memory
+    if (!row.host_memory) continue;  // the machine's figures are for host memory
     if (allowed.compressors.empty() && !row.packed())
       list.push_back({row.name, row.sparse(), problem.format, problem.values, row.cost(machine, problem)});
     for (std::size_t i = 0; i < allowed.compressors.size(); ++i) {
@@ -60,7 +60,7 @@ std::vector<Candidate> predict(const Machine& machine, const Problem& problem, c
   return list;
 }
 
-/// The fastest that delivers the whole sum as it is. There is always one: `none` is allowed.
+/// Returns the fastest candidate that delivers the exact whole sum. There is always one: `none` is allowed.
 const Candidate& best_dense(const std::vector<Candidate>& list, const Allowed& allowed) {
   return *std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.compressor_name(allowed) == "none"; });
 }
@@ -71,7 +71,7 @@ std::string full_name(const Candidate& c, const Allowed& allowed) {
              : fmt::format("{} of {}", c.algorithm, text_of(allowed.compressors[static_cast<std::size_t>(c.compressor)]));
 }
 
-/// Why no cheapest one is named; "" where the figures can carry it.
+/// Returns why no cheapest candidate is named, or "" if the figures are good enough.
 std::string why_no_verdict(const Machine& machine, const Problem& problem, bool network_given) {
   if (problem.nodes > 1 && !network_given && machine.provenance.nodes < 2)
     return "no cheapest one is named, since nobody has measured the network between nodes: give it with --network 25Gbit,5us, say, "
@@ -138,19 +138,19 @@ void write(const std::vector<Candidate>& list, const Allowed& allowed, const std
   write_json(all, file);
 }
 
-/// With the network as given, if it is.
+/// Returns the machine, with the given network, if any.
 FoundMachine machine_of(const Options& options, const Settings& settings) {
   FoundMachine found = find_machine(settings);
   if (options.network.empty()) return found;
   Machine& machine = found.machine;
   machine.links[static_cast<std::size_t>(Level::switch_group)] = {};
   machine.links[static_cast<std::size_t>(Level::system)] = parse_network(options.network);
-  if (machine.provenance.nodes < 2) machine.mpi_allreduce_factor = 1;  // measured inside one node, if at all
+  if (machine.provenance.nodes < 2) machine.mpi_allreduce_factor = 1;  // measured inside one node, or not at all
   found.origin += fmt::format(", with {} between nodes", options.network);
   return found;
 }
 
-/// None, and those named.
+/// Returns `none` and the compressors that were named.
 Allowed allowed_by(const Options& options) {
   Allowed allowed;
   const std::vector<std::string> names = names_all(options.compressors) ? all_compressors() : options.compressors;
@@ -193,27 +193,29 @@ void run(const Options& options) {
 
 void add_predict(Command& app) {
   auto options = std::make_shared<Options>();
-  Command command = app.add("predict", "Predict every allreduce algorithm's time on a machine, by formula");
-  command.option("--machine", options->machine, "machine file of `weir calibrate`; default: the one Weir finds for this host");
-  command.option("--network", options->network,
-                 "what a node can send in each direction, and a message's latency one way, such as 25Gbit,5us; in place of what "
-                 "the machine's file says of the network between nodes");
+  Command command = app.add("predict", "Predict the time of every allreduce algorithm on a machine, by formula");
+  command.option("--machine", options->machine, "machine file of `weir calibrate`; default: the one that Weir finds for this host");
+  command.option(
+      "--network", options->network,
+      "rate of a node in each direction, and latency of a message one way, such as 25Gbit,5us; replaces what the machine's "
+      "file has for the network between nodes");
   command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
-  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
+  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   command.option("--nodes", options->nodes, "number of nodes").between(1, 65536);
   command.option("--ranks-per-node", options->ranks_per_node, "ranks on each node").between(1, 1024);
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), {"all", "none"});
   command
-      .option("--compressor", options->compressors, "registry names or all: each with every algorithm that carries it, beside none")
+      .option("--compressor", options->compressors,
+              "compressors to predict, each with every algorithm that carries it; none is always among them")
       .check([](const std::string& name) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
       .one_of(names)
       .delimiter(',');
   add_compressor_parameters(command, options->parameters);
-  add_named(command, "--wire", options->wire, "how indices travel");
-  add_named(command, "--values", options->values, "how values travel");
+  add_named(command, "--wire", options->wire, "format of indices in messages");
+  add_named(command, "--values", options->values, "type of values in messages");
   command.option("--json", options->json, "also write the predictions to this file");
   command.examples(
       {"weir predict --nodes 16 --network 25Gbit,5us", "weir predict --nodes 16 --network 1Gbit,50us --compressor all"});

@@ -38,7 +38,7 @@ std::string name_of(const Row& r) {
   return usual ? name : name + " " + r.ran_compressor;
 }
 
-/// Returns the width of a column that fits the texts of all rows: at least `least`.
+/// Returns the width of a column that fits the texts of all rows, at least `least`.
 template <class Text>
 std::size_t width_of(const std::vector<Row>& rows, std::size_t least, Text text) {
   for (const Row& r : rows) least = std::max(least, text(r).size());
@@ -72,10 +72,9 @@ void print_table(const std::vector<Row>& rows) {
         fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
   }
   fmt::print(
-      "\nselect, in node, exchange, apply: ms of a run's stages on rank 0; in node: sums and gathers within nodes, of algorithms "
-      "that\n"
-      "shard. bytes sent: by Weir's messages, the most of any rank in an iteration; across nodes: of these, the mean of "
-      "iterations.\n"
+      "\nselect, in node, exchange, apply: ms of a run's stages on rank 0. in node: sums and gathers within nodes, of algorithms\n"
+      "that shard. bytes sent: in Weir's messages, the most of any rank in an iteration. across nodes: the part of them that\n"
+      "leaves the node, mean of the iterations.\n"
       "What goes through memory that a node shares, or by the allreduce of MPI or NCCL, is not among them.\n");
 }
 

@@ -1,4 +1,5 @@
-// weir selftest: every algorithm and every exchange against a slow oracle, on the ranks of the job. Start it with mpirun or srun.
+// weir selftest: checks every algorithm and every exchange against a slow oracle on the ranks of a job. Start it with mpirun or
+// srun.
 #include <fmt/core.h>
 #include <mpi.h>
 #include <weir/mpi.h>
@@ -32,13 +33,13 @@ struct Options {
   std::string json;
 };
 
-/// The first thing that was wrong on any rank. Collective where it says so.
+/// Keeps the first error on any rank.
 class Verdict {
  public:
   void that(bool right, const std::string& otherwise) {
     if (!right && wrong_.empty()) wrong_ = otherwise;
   }
-  /// Collective. What was wrong on the lowest of the ranks where something was, "" if nothing.
+  /// Collective. Returns the error of the lowest rank that has one, or "".
   [[nodiscard]] std::string over_all_ranks() const {
     int rank = 0, size = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -61,14 +62,14 @@ class Verdict {
 struct Outcome {
   std::string kind, name;    ///< kind: allreduce, embedding
   std::string compressor{};  ///< of packed algorithms
-  std::string wrong{};       ///< "": right
+  std::string wrong{};       ///< empty: correct
   int steps = 0;
   double seconds = 0;
 
   [[nodiscard]] std::string text() const { return compressor.empty() ? name : name + " of " + compressor; }
 };
 
-/// What packed algorithms carry: its sums are exact, as the oracle's. It is in the catalogue.
+/// The compressor used for packed algorithms. Like the oracle's, its sums are exact. It is in the catalogue.
 constexpr std::string_view exact_compressor = "lossless";
 std::string_view compressor_of(const AllreduceRow& row) { return row.packed() ? exact_compressor : ""; }
 bool has_exact_compressor() {
@@ -76,8 +77,8 @@ bool has_exact_compressor() {
   return std::any_of(rows.begin(), rows.end(), [](const auto* row) { return row->name == exact_compressor; });
 }
 
-/// Whole numbers, few of them large, in places that ranks share in part. Sums over all ranks and steps stay below 2^24, which
-/// float32 holds.
+/// Makes whole numbers, few of them large, at places that ranks share in part. Sums over all ranks and steps stay below 2^24, which
+/// float32 can hold.
 std::vector<float> make_gradient(const Options& options, std::uint64_t seed, const Communicator& comm, int step) {
   const double largest = std::max(1.0, std::floor(16777216.0 / comm.size() / options.steps));
   const auto uniform = [](std::uint64_t x) { return static_cast<double>(splitmix64(x) >> 11) * 0x1p-53; };
@@ -92,7 +93,7 @@ std::vector<float> make_gradient(const Options& options, std::uint64_t seed, con
   return gradient;
 }
 
-/// Whether all ranks hold the same bits.
+/// Returns whether all ranks have the same bits.
 bool same_on_all_ranks(std::span<const float> values) {
   std::uint64_t hash = values.size();
   for (const float value : values) {
@@ -105,7 +106,7 @@ bool same_on_all_ranks(std::span<const float> values) {
   return ends[0] == ~ends[1];
 }
 
-/// `tolerance`: relative.
+/// `tolerance` is relative.
 std::string first_difference(std::span<const float> got, std::span<const float> expected, double tolerance = 0) {
   if (got.size() != expected.size()) return fmt::format("{} elements instead of {}", got.size(), expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -115,19 +116,19 @@ std::string first_difference(std::span<const float> got, std::span<const float> 
   return "";
 }
 
-/// Gradients so far = delivered so far + residuals, for every element, summed over ranks.
+/// Checks that for every element, gradients so far = delivered so far + residuals, summed over ranks.
 class Conservation {
  public:
   explicit Conservation(std::int64_t count) : missing_(static_cast<std::size_t>(count), 0.0) {}
   void gave(std::span<const float> gradient) {
     for (std::size_t i = 0; i < gradient.size(); ++i) missing_[i] += gradient[i];
   }
-  /// Subtracts what all ranks have received, on rank 0 only. Averages times ranks are whole numbers again.
+  /// Subtracts the delivered update, on rank 0 only. Averages times ranks are whole numbers again.
   void received(std::span<const float> averages, const Communicator& comm) {
     if (comm.rank() != 0) return;
     for (std::size_t i = 0; i < averages.size(); ++i) missing_[i] -= std::round(static_cast<double>(averages[i]) * comm.size());
   }
-  /// Collective.
+  /// Collective. Returns an error text if anything was lost.
   [[nodiscard]] std::string lost(std::span<const float> residual, std::int64_t begin) const {
     std::vector<double> left = missing_;
     for (std::size_t i = 0; i < residual.size(); ++i) left[i + static_cast<std::size_t>(begin)] -= residual[i];
@@ -172,11 +173,11 @@ void check_allreduce(const Communicator& comm, const Options& options, const All
     const std::string lost = conservation.lost(residual, row.sparse() ? plan.residual_begin() : 0);
     verdict.that(lost.empty(), here(lost));
     if (row.packed() && !has_exact_compressor()) continue;
-    if (!row.threshold.empty()) continue;  // an estimate selects: how many entries travel is not laid down
+    if (!row.threshold.empty()) continue;  // an estimate selects, so the number of entries is not fixed
     oracle.step(gradient, plan.statistics().k);
     std::vector<float> expected = oracle.delivered();
     for (float& value : expected) value /= static_cast<float>(comm.size());
-    // Dense algorithms may multiply by the reciprocal, which is rounded, too.
+    // Dense algorithms may multiply by the reciprocal, which is also rounded.
     const std::string difference = first_difference(result, expected, row.sparse() ? 0 : 0x1p-23),
                       kept = first_difference(residual, oracle.residual());
     verdict.that(difference.empty(), here("result: ", difference));
@@ -226,7 +227,7 @@ void check_embedding(const Communicator& comm, const Options& options, std::stri
   verdict.that(difference.empty(), "rows in the end: " + difference);
 }
 
-/// Collective. What `body` throws, on this rank or another, is what was wrong.
+/// Collective. An exception of `body`, on any rank, counts as its error.
 Outcome check(std::string_view kind, std::string_view name, int steps, const std::function<void(Verdict&)>& body) {
   Outcome outcome{.kind = std::string(kind), .name = std::string(name), .steps = steps};
   const double begin = MPI_Wtime();
@@ -273,7 +274,7 @@ void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const
   write_json(list, file);
 }
 
-/// Rank 0 decides for all whether there is time for another round.
+/// Rank 0 decides for all ranks whether there is time for another round.
 bool another_round(double begin, const Options& options) {
   int more = MPI_Wtime() - begin < options.seconds ? 1 : 0;
   MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
@@ -303,8 +304,8 @@ void run(const Options& options) {
       for (const Outcome& o : outcomes)
         fmt::print("{:<10} {:<{}} {:>6} steps {:>8.2f} s  {}\n", o.kind, o.text(), width, o.steps, o.seconds,
                    o.wrong.empty() ? "ok" : "FAILED: " + o.wrong);
-      fmt::print("{}: {} of {} on {} ranks of {} nodes\n", failed == 0 ? "passed" : "FAILED",
-                 failed == 0 ? outcomes.size() : failed, outcomes.size(), comm.size(), comm.state()->topology.node_count());
+      fmt::print("{}: {} of {}; ranks: {}, nodes: {}\n", failed == 0 ? "passed" : "FAILED", failed == 0 ? outcomes.size() : failed,
+                 outcomes.size(), comm.size(), comm.state()->topology.node_count());
       std::fflush(stdout);
       if (!options.json.empty()) write(outcomes, comm, options.json);
     }
@@ -318,17 +319,18 @@ void run(const Options& options) {
 void add_selftest(Command& app) {
   auto options = std::make_shared<Options>();
   Command command =
-      app.add("selftest", "Check every algorithm and exchange against a slow oracle on these ranks; start with mpirun or srun");
+      app.add("selftest", "Check every algorithm and exchange against a slow reference on these ranks; start with mpirun or srun");
   command.footer(
-      "Checked in every step: all ranks hold the same result; nothing is lost; the result and what each rank keeps are the "
-      "oracle's\n"
-      "(packed algorithms: where the build has lossless, of the catalogue). Ends with 0, or with 1 where a line says FAILED. A "
-      "hang ends after WEIR_TIMEOUT seconds.");
+      "Every step checks that all ranks hold the same result, that nothing is lost, and that the result and what each rank keeps "
+      "equal those of the reference. "
+      "Packed algorithms are compared with the reference only if the build has the compressor lossless. "
+      "The exit status is 1 if a line says FAILED, and 0 otherwise. "
+      "A hang ends after WEIR_TIMEOUT seconds.");
   command.option("--count", options->count, "elements of the gradients").between(1, 100000000);
-  command.option("--density", options->density, "share of entries delivered by sparse algorithms").between(1e-9, 1.0);
-  command.option("--steps", options->steps, "of each algorithm").between(1, 1000);
-  command.option("--seconds", options->seconds, "go on with other inputs for as long; 0: once").non_negative();
-  command.option("--json", options->json, "rank 0 also writes the lines to this file");
+  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  command.option("--steps", options->steps, "steps of each algorithm").between(1, 1000);
+  command.option("--seconds", options->seconds, "repeat with other inputs for this time, in seconds; 0: check once").non_negative();
+  command.option("--json", options->json, "also write the lines to this file, on rank 0");
   command.examples({"mpirun -n 8 weir selftest"});
   command.action([options] { run(*options); });
 }

@@ -7,7 +7,7 @@
 namespace weir::cli {
 namespace {
 
-/// In place.
+/// Reduces in place.
 template <class T>
 void over_group(std::span<T> values, MPI_Datatype type, MPI_Op op, MPI_Comm group) {
   MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), type, op, group);
@@ -107,11 +107,12 @@ void AllreduceOracle::step(std::span<const float> gradient, std::int64_t k) {
     const std::span<float> update = std::span(delivered_).subspan(begin, size);
     step_sparse(std::span(of_node).subspan(begin, size), shards_.part_of(k, shard, iteration_), update);
   }
-  over_group<float>(delivered_, MPI_FLOAT, MPI_SUM, node_);  // each shard is the update of one rank of the node, else zero
+  over_group<float>(delivered_, MPI_FLOAT, MPI_SUM, node_);  // each shard is nonzero on one rank of the node only
   ++iteration_;
 }
 
-/// The k largest entries of the switch group's sum; of these, in every part its share of the largest of the groups' sum.
+/// Selects the k largest entries of the switch group's sum. Of these, keeps in every part its share of the largest of the groups'
+/// sum.
 void AllreduceOracle::reduce_by_switch(std::vector<std::uint32_t>& chosen, std::int64_t k, std::span<float> update) {
   std::vector<float> sum(update.size(), 0.0F), of_group(update.size(), 0.0F);
   for (const std::uint32_t i : chosen) sum[i] = residual_[i];
@@ -161,7 +162,7 @@ void AllreduceOracle::step_sparse(std::span<const float> gradient, std::int64_t 
       update[i] = sum[i];
       taken[i] = 1;
     }
-    if (row_.delivers_all) {  // what has cancelled to zero is delivered, too
+    if (row_.delivers_all) {  // deliver entries that have cancelled to zero, too
       for (const std::uint32_t i : chosen) taken[i] = 1;
     }
   }
@@ -175,7 +176,7 @@ void AllreduceOracle::step_sparse(std::span<const float> gradient, std::int64_t 
   }
 }
 
-/// Rank 0 gathers by a binary tree, with a cut to k at every rank, and tells everybody.
+/// Rank 0 gathers by a binary tree, with a cut to k on every rank, and broadcasts the result.
 AllreduceOracle::Sparse AllreduceOracle::reduce_by_tree(Sparse mine, std::int64_t k, std::vector<Sparse>& dropped) const {
   int rank = 0, size = 1;
   MPI_Comm_rank(group_, &rank);

@@ -1,5 +1,5 @@
-// selftest_oracle.hpp: what an allreduce must deliver, on the ranks of a job: slow and obvious, by MPI's own collectives and plain
-// sorts.
+// selftest_oracle.hpp: computes what an allreduce must deliver on the ranks of a job. Slow and obvious: MPI's own collectives and
+// plain sorts.
 #pragma once
 
 #include <mpi.h>
@@ -18,8 +18,8 @@
 
 namespace weir::cli {
 
-/// One algorithm with exact selection and error feedback. Collective over MPI_COMM_WORLD. Gradients are whole numbers whose sums
-/// float32 holds, so that the order of adding does not matter.
+/// The oracle of one algorithm with exact selection and error feedback. Collective over MPI_COMM_WORLD. Gradients must be whole
+/// numbers whose sums float32 can hold, so that the order of summation does not matter.
 class AllreduceOracle {
  public:
   AllreduceOracle(const AllreduceRow& row, const Topology& topology, std::int64_t count);
@@ -27,33 +27,33 @@ class AllreduceOracle {
   AllreduceOracle(const AllreduceOracle&) = delete;
   AllreduceOracle& operator=(const AllreduceOracle&) = delete;
 
-  /// Delivers k entries of the gradients and of what was kept; dense algorithms deliver everything.
+  /// Delivers k entries of the gradients plus residuals. Dense algorithms deliver everything.
   void step(std::span<const float> gradient, std::int64_t k);
-  /// Returns what step() has delivered for all elements, not averaged; the same on all ranks.
+  /// Returns what step() has delivered, for all elements, not averaged. Same on all ranks.
   [[nodiscard]] const std::vector<float>& delivered() const { return delivered_; }
-  /// What this rank keeps: of all elements, or of its shard.
+  /// Returns this rank's residual: of all elements, or of its shard.
   [[nodiscard]] const std::vector<float>& residual() const { return residual_; }
 
  private:
   using Sparse = std::map<std::uint32_t, float>;
 
   void step_sparse(std::span<const float> gradient, std::int64_t k, std::span<float> update);
-  /// Leaves in `chosen` what this rank's group has selected of it.
+  /// Leaves in `chosen` the entries that this rank's group has selected.
   void reduce_by_switch(std::vector<std::uint32_t>& chosen, std::int64_t k, std::span<float> update);
   [[nodiscard]] Sparse reduce_by_tree(Sparse mine, std::int64_t k, std::vector<Sparse>& dropped) const;
 
   const AllreduceRow& row_;
   ShardMap shards_;
   bool sharded_;
-  MPI_Comm group_ = MPI_COMM_NULL;  ///< of the ranks that reduce with this one: all, or the owners of its shard
+  MPI_Comm group_ = MPI_COMM_NULL;  ///< the ranks that this one reduces with: all, or the owners of its shard
   MPI_Comm node_ = MPI_COMM_NULL;
-  std::shared_ptr<const SwitchGroups> switches_;  ///< none: the group reduces at once
+  std::shared_ptr<const SwitchGroups> switches_;  ///< null: the group reduces in one step
   MPI_Comm switch_members_ = MPI_COMM_NULL, counterparts_ = MPI_COMM_NULL;
   std::int64_t iteration_ = 0, switch_iteration_ = 0;
   std::vector<float> delivered_, residual_;
 };
 
-/// Indices of the k largest magnitudes that are not zero, ties to the lowest index, ascending.
+/// Returns the indices of the k largest nonzero magnitudes, ascending. Ties go to the lowest index.
 [[nodiscard]] std::vector<std::uint32_t> largest_entries(std::span<const float> values, std::int64_t k);
 
 }  // namespace weir::cli

@@ -1,4 +1,4 @@
-// slow_store.hpp: a store of samples behind a network card: one rank serves records over TCP, others read them.
+// slow_store.hpp: a store of samples behind a network card: one rank serves records over TCP, and others read them.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace weir::cli {
 
-/// Byte `offset` of the made-up data.
+/// Returns byte `offset` of the synthetic data.
 [[nodiscard]] std::byte stored_byte(std::int64_t offset);
 
-/// Serves until it is destroyed. A request is two 64-bit numbers, offset and bytes; the answer is these bytes.
+/// Serves until destruction. A request is two 64-bit numbers, offset and bytes. The answer is these bytes.
 class StoreServer {
  public:
   StoreServer();
@@ -33,7 +33,7 @@ class StoreServer {
   std::thread accepting_;
 };
 
-/// Records that a StoreServer has.
+/// Reads records from a StoreServer.
 class StoreClient final : public SampleSource {
  public:
   StoreClient(std::string address, int port, std::int64_t samples, std::int64_t record_bytes);
@@ -53,7 +53,7 @@ class StoreClient final : public SampleSource {
   std::vector<int> idle_;  // connections
 };
 
-/// This host's address on the network by which it would send to others.
+/// Returns this host's address on the network that it sends through.
 [[nodiscard]] std::string own_address();
 
 }  // namespace weir::cli

@@ -1,4 +1,4 @@
-// weir trace: what ranks have written about themselves, put together.
+// weir trace: combines the traces and dumps of ranks.
 #include <fmt/core.h>
 
 #include "base/standard_error.hpp"
@@ -20,7 +20,7 @@ void print(const Remarks& remarks) {
   for (const std::string& remark : remarks) print_error("weir: {}\n", remark);
 }
 
-/// Traces of one run and how their clocks stand.
+/// The traces of one run, and the offsets of their clocks.
 struct Traces {
   Traces(const Options& options, Remarks& remarks)
       : infos(read_infos(rank_files(options.folder, "trace", options.communicator, remarks), remarks)),
@@ -78,7 +78,7 @@ Command add(Command& trace, const char* name, const char* description, const cha
             void (*run)(const Options&), const std::shared_ptr<Options>& options) {
   Command command = trace.add(name, description);
   command.option("folder", options->folder, folder).required().existing_folder();
-  command.option("--communicator", options->communicator, "its number in the files' names; default: the first one there")
+  command.option("--communicator", options->communicator, "number of the communicator in the files' names; default: the first one")
       .between(0, 999999999);
   command.examples({example});
   command.action([options, run] { run(*options); });
@@ -88,20 +88,20 @@ Command add(Command& trace, const char* name, const char* description, const cha
 }  // namespace
 
 void add_trace(Command& app) {
-  Command trace = app.add("trace", "Read what ranks have written: traces (WEIR_TRACE) and dumps (WEIR_DUMP)");
+  Command trace = app.add("trace", "Read the traces (WEIR_TRACE) and dumps (WEIR_DUMP) that ranks have written");
   trace.require_subcommand();
-  const char* const traced = "that WEIR_TRACE named";
+  const char* const traced = "folder that WEIR_TRACE named";
   auto options = std::make_shared<Options>();
-  add(trace, "merge", "One trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced, "weir trace merge traces",
-      merge, options)
-      .option("--output", options->output, "the file; default: weir-trace.cN.json in the folder");
+  add(trace, "merge", "Make one trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced,
+      "weir trace merge traces", merge, options)
+      .option("--output", options->output, "the file to write; default: weir-trace.cN.json in the folder");
   options = std::make_shared<Options>();
-  add(trace, "summary", "Time by stage, overlap, bytes, the slowest rank, the longest waits", traced, "weir trace summary traces",
-      summarize, options)
+  add(trace, "summary", "Print time by stage, overlap, bytes, the slowest rank and the longest waits", traced,
+      "weir trace summary traces", summarize, options)
       .option("--json", options->output, "also write the figures to this file");
   options = std::make_shared<Options>();
-  add(trace, "diagnose", "What is wrong, by the dumps of flight recorders: one line, then the evidence", "that WEIR_DUMP named",
-      "weir trace diagnose weir-dump", diagnose_dumps, options);
+  add(trace, "diagnose", "Print what is wrong, by the dumps of flight recorders: one line, then the evidence",
+      "folder that WEIR_DUMP named", "weir trace diagnose weir-dump", diagnose_dumps, options);
 }
 
 }  // namespace weir::cli

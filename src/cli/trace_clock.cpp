@@ -11,10 +11,10 @@
 namespace weir::cli {
 namespace {
 
-/// Ranks that read one clock, by their places in the list.
+/// Ranks that read one clock, as indices into the list.
 using Group = std::vector<std::size_t>;
 
-/// Round `round` of all ranks of the group together: the last to enter, the first to leave.
+/// Returns round `round` over all ranks of the group: the last time of entering, and the first time of leaving.
 ClockRound common_round(std::span<const TraceInfo> ranks, const Group& group, std::size_t round) {
   ClockRound common{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
   for (const std::size_t place : group) {
@@ -30,7 +30,7 @@ std::size_t common_rounds(std::span<const TraceInfo> ranks, const Group& group) 
   return rounds;
 }
 
-/// Hosts of the same name may be two machines, and processes of one machine may be given different clocks.
+/// Checks the rounds: hosts of the same name may be two machines, and processes of one machine may be given different clocks.
 bool reads_one_clock(std::span<const TraceInfo> ranks, const Group& group) {
   for (std::size_t round = 0; round < common_rounds(ranks, group); ++round) {
     const ClockRound common = common_round(ranks, group, round);
@@ -39,7 +39,7 @@ bool reads_one_clock(std::span<const TraceInfo> ranks, const Group& group) {
   return true;
 }
 
-/// The first rank is in the first group.
+/// Returns groups of ranks. The first rank is in the first group.
 std::vector<Group> groups_of(std::span<const TraceInfo> ranks) {
   std::map<std::string, Group> by_host;
   for (std::size_t place = 0; place < ranks.size(); ++place) by_host[ranks[place].host].push_back(place);

@@ -1,4 +1,5 @@
-// trace_clock.hpp: how far the steady clocks of ranks are apart, by collectives that all ranks were inside of at once.
+// trace_clock.hpp: computes the offsets between the steady clocks of ranks, from collectives that all ranks were in at the same
+// time.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,18 @@ struct ClockOffset {
   enum class From { reference, rounds, calendar };
   int rank = 0;
   std::int64_t offset_ns = 0;      ///< this rank's clock minus that of the first rank
-  std::int64_t half_width_ns = 0;  ///< the truth is within so much of it; by the calendar: not known
+  std::int64_t half_width_ns = 0;  ///< bound of the error of offset_ns; not known by the calendar
   From from = From::reference;
 };
 
-/// No rank leaves a round before every rank has entered it, which bounds the offset from both sides. Ranks of one host read one
-/// clock. By the calendar where there are no rounds, or they contradict each other.
+/// Returns the offsets of clocks. No rank leaves a round before every rank has entered it, which bounds the offset from both sides.
+/// Ranks of one host read one clock. Uses the calendar if there are no rounds, or if they contradict each other.
 [[nodiscard]] std::vector<ClockOffset> align_clocks(std::span<const TraceInfo> ranks);
 
-/// What to add to the times of each rank's events, so that all count from the earliest start of a trace.
+/// Returns what to add to the times of each rank's events, so that all times count from the earliest start of a trace.
 [[nodiscard]] std::vector<std::int64_t> shifts_of(std::span<const TraceInfo> ranks, std::span<const ClockOffset> offsets);
 
-/// "rank 1: 12.5 us ahead of rank 0, within 3.0 us"
+/// Returns for example "rank 1: 12.5 us ahead of rank 0, within 3.0 us".
 [[nodiscard]] std::string describe(const ClockOffset& offset, int reference);
 
 }  // namespace weir::cli

@@ -10,21 +10,21 @@
 namespace weir::cli {
 namespace {
 
-constexpr double long_wait_ms = 1000;  // in dumps that were only asked for: shorter ones are usual
+constexpr double long_wait_ms = 1000;  // for dumps that were only requested, in which shorter waits are normal
 constexpr std::size_t most_evidence = 24;
 
-/// A run of a plan or table call, wherever it is.
+/// Identifies a run of a plan or table call on any rank.
 struct Where {
   int tag = 0;
   std::string name;
   std::int64_t run = 0;
-  auto operator<=>(const Where&) const = default;  // NOLINT(modernize-use-nullptr): of what the compiler writes
+  auto operator<=>(const Where&) const = default;  // NOLINT(modernize-use-nullptr): in compiler-generated code
 };
 
 Where where(const RecordedCall& call) { return {call.tag, call.name, call.run}; }
 std::string text_of(const Where& where) { return fmt::format("'{}', run {}", where.name, where.run); }
 
-/// Returns the first line of a reason. A heading comes with the first line under it.
+/// Returns the first line of a reason. If that is a heading, also returns the line below it.
 std::string first_line(const std::string& text) {
   const std::size_t end = text.find('\n');
   std::string line = text.substr(0, end);
@@ -33,13 +33,13 @@ std::string first_line(const std::string& text) {
   return begin == std::string::npos ? line : line + ' ' + text.substr(begin, text.find('\n', begin) - begin);
 }
 
-/// A run that waits, or has waited until its deadline.
+/// Returns whether a run waits, or has waited until its deadline.
 bool is_stuck(const RecordedRank& rank, const RecordedCall& call) {
   if (call.failed()) return call.status == "WEIR_ERR_TIMEOUT";
   return call.in_flight() && (!rank.was_asked_for() || call.awaited_ms >= long_wait_ms);
 }
 
-/// The latest of each call, the newest first: those before have ended.
+/// Returns the latest run of each call, newest first. Earlier runs have ended.
 std::vector<const RecordedCall*> latest_calls(const RecordedRank& rank) {
   std::vector<const RecordedCall*> latest;
   for (std::size_t i = rank.calls.size(); i-- > 0;) {
@@ -51,7 +51,7 @@ std::vector<const RecordedCall*> latest_calls(const RecordedRank& rank) {
   return latest;
 }
 
-/// A rank in a run, there or in the dump's past.
+/// A rank's part in a run, in flight or ended.
 struct Member {
   const RecordedRank* rank;
   const RecordedCall* call;
@@ -63,7 +63,7 @@ std::vector<int> ranks_of(const std::vector<Member>& members) {
   return ranks;
 }
 
-/// What most of the members say.
+/// Returns what most of the members have.
 template <class Value>
 auto most_common(const std::vector<Member>& members, Value&& value) {
   std::map<decltype(value(members.front())), int> votes;
@@ -75,7 +75,7 @@ std::string in_which_stage(const std::vector<Member>& members) {
   return most_common(members, [](const Member& m) { return m.call->stage; });
 }
 
-/// Everything that a verdict is found from.
+/// The data from which a verdict is found.
 class Case {
  public:
   explicit Case(const Dumps& dumps) : dumps_(dumps) {
@@ -147,7 +147,7 @@ class Case {
     return false;
   }
 
-  /// The latest runs of plans, unless they have ended well, by tag and number.
+  /// Returns the latest runs of plans that have not ended well, by tag and number.
   [[nodiscard]] std::map<std::pair<int, std::int64_t>, std::vector<Member>> runs_of_tags() const {
     std::map<std::pair<int, std::int64_t>, std::vector<Member>> runs;
     for (const RecordedRank& rank : dumps_.ranks) {
@@ -158,7 +158,7 @@ class Case {
     return runs;
   }
 
-  /// By anything but a deadline: the rank where it happened names itself in its reason.
+  /// Checks for an error other than a deadline. The rank where it happened names itself in its reason.
   bool broken_run() {
     for (const RecordedRank& rank : dumps_.ranks) {
       if (rank.was_asked_for() || rank.timed_out() || rank.why.find(fmt::format("', rank {}: ", rank.rank)) == std::string::npos)
@@ -196,7 +196,7 @@ class Case {
     return call == rank.calls.rend() ? nullptr : &*call;
   }
 
-  /// What a rank does instead of the run in focus.
+  /// Returns what a rank does instead of the run in focus.
   [[nodiscard]] std::string what_else(const RecordedRank& rank) const {
     for (const RecordedCall* call : latest_calls(rank)) {
       if (is_stuck(rank, *call))
@@ -210,7 +210,7 @@ class Case {
     return fmt::format("rank {} has never started one", rank.rank);
   }
 
-  /// A rank has come when the others had given up.
+  /// Checks whether a rank started the run when the others had given up.
   bool late_start() {
     if (!focus_) return false;
     const RecordedRank* late = nullptr;
@@ -233,7 +233,7 @@ class Case {
     return true;
   }
 
-  /// All are in the same run.
+  /// Finds the rank that is waited for longest. All ranks are in the same run.
   bool longest_awaited() {
     if (!focus_) return false;
     std::map<int, double> awaited;

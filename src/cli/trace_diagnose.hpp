@@ -1,4 +1,4 @@
-// trace_diagnose.hpp: what is wrong with a job, by the flight recorders of its ranks.
+// trace_diagnose.hpp: finds what is wrong with a job from the flight recorders of its ranks.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace weir::cli {
 struct Diagnosis {
   bool wrong = false;
   std::string verdict;                ///< one line
-  std::vector<std::string> evidence;  ///< a few more
+  std::vector<std::string> evidence;  ///< a few more lines
 };
 
 [[nodiscard]] Diagnosis diagnose(const Dumps& dumps);

@@ -1,4 +1,4 @@
-// trace_dumps.hpp: dumps of flight recorders, as they are read back.
+// trace_dumps.hpp: reads dumps of flight recorders.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct RecordedCall {
   std::int64_t run = 0, count = 0;
   std::string state;  ///< scheduled, started, completed or failed
   std::string stage, status;
-  std::int64_t created_ns = 0;  ///< by the host's calendar
+  std::int64_t created_ns = 0;  ///< by the host's calendar clock
   double timeout_ms = 0;
-  int awaited_rank = -1;  ///< whom it waited for longest
+  int awaited_rank = -1;  ///< the rank that it waited for longest
   double awaited_ms = 0;
 
   [[nodiscard]] bool in_flight() const { return state == "scheduled" || state == "started"; }
@@ -27,15 +27,15 @@ struct RecordedCall {
 };
 
 struct RecordedRank : FileInfo {
-  std::string why;                  ///< it was written
+  std::string why;                  ///< why it was written
   std::vector<RecordedCall> calls;  ///< the oldest first
 
-  /// Nothing had gone wrong: a signal or the program has asked for it.
+  /// Returns whether nothing had gone wrong: a signal or the program has requested the dump.
   [[nodiscard]] bool was_asked_for() const { return why.ends_with("has asked for it"); }
   [[nodiscard]] bool timed_out() const { return why.find("s without progress") != std::string::npos; }
 };
 
-/// Throws std::runtime_error saying what is wrong with the text.
+/// Parses a dump. Throws std::runtime_error saying what is wrong with the text.
 [[nodiscard]] RecordedRank parse_dump(std::string_view text);
 
 struct Dumps {
@@ -43,7 +43,7 @@ struct Dumps {
   std::vector<int> unreadable;  ///< ranks with a dump that cannot be read
 };
 
-/// The newest run's. Throws std::runtime_error where none can be read.
+/// Reads the dumps of the newest run. Throws std::runtime_error if none can be read.
 [[nodiscard]] Dumps read_dumps(const std::vector<RankFile>& files, Remarks& remarks);
 
 }  // namespace weir::cli

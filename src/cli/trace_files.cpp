@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t most_listed = 12;
 
-/// "0, 1 and 3", "0 to 7 and 9"
+/// Returns for example "0, 1 and 3" or "0 to 7 and 9".
 std::string list(const std::vector<int>& numbers) {
   std::vector<std::string> items;
   for (std::size_t i = 0; i < numbers.size();) {
@@ -34,7 +34,7 @@ std::string list(const std::vector<int>& numbers) {
   return text;
 }
 
-/// Microseconds of a trace as nanoseconds.
+/// Converts microseconds of a trace to nanoseconds.
 std::int64_t nanoseconds(const JsonView& microseconds) { return std::llround(microseconds.number() * 1e3); }
 
 bool has(const JsonView& event, const char* key, const char* value) {
@@ -42,10 +42,10 @@ bool has(const JsonView& event, const char* key, const char* value) {
   return found && *found == value;
 }
 
-/// Turns events of the file into those of a summary.
+/// Converts events of the file for a summary.
 class Translator {
  public:
-  /// False: this one says nothing to a summary, or is the first half of a message.
+  /// Returns false if a summary does not use the event, or if it is the first half of a message.
   bool translate(const JsonValue& whole, std::int64_t shift_ns, TraceEvent& out) {
     out = {};
     const JsonView event = whole.view();
@@ -100,7 +100,7 @@ class Translator {
     return true;
   }
 
-  /// `event` is its end. Weir writes both halves of a message at once, one after the other.
+  /// `event` is the message's end. Weir writes both halves of a message together.
   bool message(const JsonView& event, std::int64_t shift_ns, TraceEvent& out) const {
     const JsonView begun = begun_.view();
     const std::optional<JsonView> id = begun.find("id");
@@ -118,7 +118,7 @@ class Translator {
   JsonValue begun_;
 };
 
-/// Returns what `name`, as Identity::file makes them or without the run, says of a file of that kind: communicator and rank.
+/// Parses a file name, as Identity::file makes it or without the run. Returns communicator and rank.
 std::optional<std::pair<int, int>> parse_name(const std::string& name, const std::string& kind) {
   std::string_view left = name;
   const auto skip = [&](std::string_view text) {
@@ -126,7 +126,7 @@ std::optional<std::pair<int, int>> parse_name(const std::string& name, const std
     if (there) left.remove_prefix(text.size());
     return there;
   };
-  const auto number = [&](int& value) {  // of at most 9 digits
+  const auto number = [&](int& value) {  // at most 9 digits
     const std::size_t digits = std::min(left.find_first_not_of("0123456789"), left.size());
     if (digits < 1 || digits > 9) return false;
     std::from_chars(left.data(), left.data() + digits, value);

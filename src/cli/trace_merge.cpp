@@ -24,7 +24,7 @@ const char* name_of(ClockOffset::From from) {
   return "";
 }
 
-/// What the file says of itself.
+/// Returns the header of the merged file.
 JsonValue about(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets) {
   JsonValue clocks = JsonValue::array();
   for (std::size_t i = 0; i < traces.size(); ++i) {
@@ -65,7 +65,7 @@ void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset
     if (std::filesystem::equivalent(trace.path, output, ignored))
       throw std::runtime_error(fmt::format("'{}' is one of the traces: choose another name for the merged one", output.string()));
   }
-  // A device, a pipe or a link stays what it is; a file is whole at any moment.
+  // Keep a device, a pipe or a link as it is. A file is replaced, so it is complete at any moment.
   const auto kind = std::filesystem::symlink_status(output, ignored).type();
   const bool replaces = kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
   std::filesystem::path beside = output;

@@ -1,4 +1,4 @@
-// trace_merge.hpp: one trace of all ranks on one clock.
+// trace_merge.hpp: merges the traces of all ranks into one on a common clock.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace weir::cli {
 
-/// `event` of a rank as it is among those of all `ranks`: its time moved by `shift_ns`, its messages numbered apart from others'.
+/// Changes a rank's event for a trace of all `ranks`: moves its time by `shift_ns`, and gives its messages unique numbers.
 void move_event(JsonValue& event, std::int64_t shift_ns, int rank, int ranks);
 
-/// Writes `output`, which is whole or as it was. Throws std::runtime_error.
+/// Writes `output`, which is either complete or unchanged. Throws std::runtime_error.
 void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets, const std::filesystem::path& output,
                   Remarks& remarks);
 

@@ -11,16 +11,16 @@ namespace {
 
 constexpr std::int64_t negligible = 1000;  // nanoseconds, between two calls of test()
 constexpr double much_slower = 1.5;        // than the others on average
-constexpr double worth_telling = 0.05;     // of the time with runs in flight
+constexpr double worth_telling = 0.05;     // share of the time with runs in flight
 constexpr int caller_row = Tracer::caller_row, setup_row = Tracer::setup_row;
 
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
-/// The time that is in any of `some`, disjoint and ascending, and in any of `others`.
+/// Returns the time that lies both in `some`, which is disjoint and ascending, and in `others`.
 template <class Interval>
 std::int64_t common_time(const std::vector<Interval>& some, std::vector<Interval> others) {
   std::sort(others.begin(), others.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-  std::int64_t sum = 0, counted = std::numeric_limits<std::int64_t>::min();  // until when
+  std::int64_t sum = 0, counted = std::numeric_limits<std::int64_t>::min();  // end of the time counted so far
   auto one = some.begin();
   for (const Interval& other : others) {
     while (one != some.end() && one->end <= other.begin) ++one;
@@ -68,7 +68,7 @@ void Summarizer::take(const TraceEvent& event) {
   }
 }
 
-/// Rows of one name, the first on one rank with the first on another: ranks make plans in the same order.
+/// Matches rows by name and by index among equal names: ranks make plans in the same order.
 void Summarizer::take_row(const TraceEvent& event) {
   Row& row = rows_[event.row];
   row.name = event.name;
@@ -90,7 +90,7 @@ Summarizer::Row& Summarizer::row(int number) {
   return rows_[number];
 }
 
-/// A stage ends after those within it: what lies within its time is part of it.
+/// A stage comes after the stages inside it: those within its time are part of it.
 void Summarizer::take_stage(const TraceEvent& event) {
   Row& row = this->row(event.row);
   for (auto message = row.messages.rbegin(); message != row.messages.rend() && message->end >= event.begin; ++message) {
@@ -103,7 +103,7 @@ void Summarizer::take_stage(const TraceEvent& event) {
   row.stages.push_back(std::move(span));
 }
 
-/// A run waits for one message after another: for this one since the one before was done.
+/// A run waits for one message after another. For this message, it has waited since the previous one was done.
 void Summarizer::take_message(const TraceEvent& event) {
   if (event.sent) {
     Sent& sent = sent_[event.level];
@@ -121,7 +121,7 @@ void Summarizer::take_run(const TraceEvent& event) {
   if (event.failed) ++nodes_[row.node].failed;
   add(row.node, row.stages);
   row.stages.clear();
-  // What start() does itself, selection above all, comes before the first message.
+  // The work of start() itself, mostly selection, comes before the first message.
   if (!row.messages.empty()) busy_.push_back({event.begin, row.messages.front().begin});
   row.previous = std::exchange(row.messages, {});
   row.run = event.number;
@@ -135,7 +135,7 @@ void Summarizer::take_run(const TraceEvent& event) {
   }
   ++start.ranks;
 
-  Interval flight{event.begin, event.end};  // runs come by their ends
+  Interval flight{event.begin, event.end};  // runs come in the order of their ends
   while (!in_flight_.empty() && in_flight_.back().end >= flight.begin) {
     flight.begin = std::min(flight.begin, in_flight_.back().begin);
     flight.end = std::max(flight.end, in_flight_.back().end);
@@ -168,7 +168,7 @@ void Summarizer::take_wait(const TraceEvent& event) {
   if (waits.size() > most_waits) waits.pop_back();
 }
 
-/// Adds up how long each peer's message was waited for in that time.
+/// Adds up how long each peer's message was waited for within `time`.
 void Summarizer::blame(WaitSummary& wait, const Interval& time, const std::vector<Message>& messages) {
   for (auto message = messages.rbegin(); message != messages.rend() && message->end > time.begin; ++message) {
     const double waited = seconds_of(std::min(message->end, time.end) - std::max(message->begin, time.begin));
@@ -182,7 +182,7 @@ void Summarizer::blame(WaitSummary& wait, const Interval& time, const std::vecto
 }
 
 void Summarizer::add(std::size_t node, const std::vector<Span>& stages) {
-  // A stage that a run comes to several times counts as one.
+  // Count a stage that occurs several times in a run as one.
   std::map<std::size_t, double> seconds;
   for (const Span& stage : stages) {
     const std::size_t place = child(node, stage.name);

@@ -1,4 +1,4 @@
-// trace_summary.hpp: what traces of all ranks say, in numbers that a person asks for.
+// trace_summary.hpp: summarises the traces of all ranks.
 #pragma once
 
 #include <array>
@@ -17,20 +17,20 @@ struct StageSummary {
   std::string name;
   int depth = 0;  ///< 0: the call itself; stages within stages are deeper
   std::int64_t runs = 0;
-  double median_seconds = 0, total_seconds = 0;  ///< a run; all runs of all ranks
+  double median_seconds = 0, total_seconds = 0;  ///< of a run; of all runs of all ranks
   double share = 0;                              ///< of the call's time
-  std::int64_t failed = 0;                       ///< runs, of the call itself
+  std::int64_t failed = 0;                       ///< failed runs of the call itself
 };
 
 struct RankSummary {
   int rank = 0;
-  double in_flight_seconds = 0;  ///< while any plan or table call was in flight
-  double waited_seconds = 0;     ///< that the caller spent in wait(), test() and blocking calls once they were under way
-  double overlap = 0;            ///< the share of the time in flight in which the caller neither waited nor started a run
-  std::int64_t began_last = 0;   ///< runs that all ranks have in their traces and this one started last
-  double late_seconds = 0;       ///< by so much later than the first rank, in all
-  double awaited_seconds = 0;    ///< others waited for its messages, all together
-  int awaits_most = -1;          ///< whom it waited for most itself
+  double in_flight_seconds = 0;  ///< time with any plan or table call in flight
+  double waited_seconds = 0;     ///< time that the caller spent in wait(), test() and blocking calls while they were in flight
+  double overlap = 0;            ///< share of the time in flight in which the caller neither waited nor started a run
+  std::int64_t began_last = 0;   ///< runs in all ranks' traces that this rank started last
+  double late_seconds = 0;       ///< total delay after the first rank
+  double awaited_seconds = 0;    ///< total time that others waited for its messages
+  int awaits_most = -1;          ///< the rank that it waited for most
   double awaits_most_seconds = 0;
   std::int64_t left_out = 0;  ///< events
 };
@@ -38,39 +38,39 @@ struct RankSummary {
 struct LevelSummary {
   std::string level;
   std::int64_t messages = 0, bytes = 0;  ///< sent by all ranks
-  std::int64_t busiest_bytes = 0;        ///< sent by one rank at most
+  std::int64_t busiest_bytes = 0;        ///< maximum sent by one rank
   int busiest_rank = 0;
 };
 
-/// A call of wait(), and whom it was for longest.
+/// A call of wait(), and the rank that it waited for longest.
 struct WaitSummary {
-  double seconds = 0, at_seconds = 0;  ///< when, from the begin of the trace
+  double seconds = 0, at_seconds = 0;  ///< duration; time since the begin of the trace
   int rank = 0;
   std::string call;
   std::int64_t run = 0;
-  std::string stage;  ///< empty: no message of the call was under way
+  std::string stage;  ///< empty: no message of the call was in flight
   int peer = -1;
   double peer_seconds = 0;
 };
 
 struct TraceSummary {
   double seconds = 0;                ///< from the first event to the last
-  std::int64_t compared_runs = 0;    ///< that all ranks have in their traces
-  std::vector<StageSummary> stages;  ///< as they are nested
+  std::int64_t compared_runs = 0;    ///< number of runs in all ranks' traces
+  std::vector<StageSummary> stages;  ///< in nesting order
   std::vector<RankSummary> ranks;
   std::vector<LevelSummary> levels;
   std::vector<WaitSummary> waits;  ///< the longest first
   std::optional<std::size_t>
-      slowest{};  ///< in `ranks`: by how late it was and how long others waited for it; none: no rank is much slower
+      slowest{};  ///< in `ranks`, by its delays and by how long others waited for it; empty: no rank is much slower
 };
 
-/// Hears the events of one rank after the other, and keeps a few numbers of each run.
+/// Takes the events of one rank after the other, and keeps a few numbers of each run.
 class Summarizer {
  public:
   explicit Summarizer(int ranks) : ranks_(ranks) {}
 
   void begin_rank(int rank);
-  /// In the order of the file, with times on the clock of all.
+  /// Takes events in the order of the file, with times on the common clock.
   void take(const TraceEvent& event);
   [[nodiscard]] TraceSummary finish();
 
@@ -101,7 +101,7 @@ class Summarizer {
     std::string name;
     std::size_t node = 0;
     std::vector<Span> stages;
-    std::vector<Message> messages, previous;  // of this run and the one before
+    std::vector<Message> messages, previous;  // of this run and the previous one
     std::int64_t run = 0;
   };
   struct Start {
@@ -127,17 +127,17 @@ class Summarizer {
   void compare_starts(TraceSummary& summary) const;
 
   int ranks_;
-  std::map<int, Row> rows_;  // of this rank, as what follows
+  std::map<int, Row> rows_;  // of this rank, like the members that follow
   std::map<std::string, int> rows_of_name_;
   std::vector<Interval> in_flight_;
-  std::vector<Interval> busy_;    // the caller, with waiting and with starting runs
-  std::int64_t tested_ = 0;       // nanoseconds that it was in test()
+  std::vector<Interval> busy_;    // when the caller waited or started runs
+  std::int64_t tested_ = 0;       // nanoseconds in test()
   std::map<int, double> awaits_;  // by peer
 
   std::int64_t first_ = 0, last_ = 0;
   bool any_ = false;
   std::vector<Node> nodes_;
-  std::map<std::pair<std::string, int>, std::size_t> calls_;     // name, which of that name -> node
+  std::map<std::pair<std::string, int>, std::size_t> calls_;     // (name, index among equal names) -> node
   std::map<std::size_t, std::map<std::int64_t, Start>> starts_;  // node, run
   std::map<int, double> awaited_;                                // by peer, of all ranks
   std::map<std::string, Sent> sent_;                             // by level

@@ -1,4 +1,4 @@
-// zipf_ids.hpp: ids as words of a language have them, for benchmarks of embedding tables.
+// zipf_ids.hpp: ids distributed like the words of a language, for benchmarks of embedding tables.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace weir::cli {
 
-/// Ids of words: the r-th most frequent one with probability proportional to 1 / r, and the frequent ones all over the table.
-/// Which these are depends on `rows` alone; what is drawn, on `stream` too.
+/// Ids of words: the r-th most frequent one has a probability proportional to 1 / r. Frequent ids are spread over the whole table.
+/// Which ids are frequent depends only on `rows`. The draws also depend on `stream`.
 class ZipfIds {
  public:
   explicit ZipfIds(std::int64_t rows, std::uint64_t stream = 0)

@@ -1,4 +1,4 @@
-// byte_bits.hpp: the positions of the set bits of each byte, in order, zeros after them.
+// byte_bits.hpp: the positions of the set bits of each byte, in order, followed by zeros.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// dispatch.hpp: what one instruction set provides of parts.hpp, as tables of pointers.
+// dispatch.hpp: the functions of parts.hpp for one instruction set, as tables of pointers.
 #pragma once
 
 #include "codec/parts.hpp"

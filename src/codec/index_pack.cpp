@@ -1,4 +1,4 @@
-// index_pack.cpp: indices to low bits in whole bytes and halves of bytes, and to set bits.
+// index_pack.cpp: converts indices to low bits, in whole bytes and half bytes, and to set bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/index_pack.cpp"
 #include <hwy/foreach_target.h>
@@ -16,10 +16,10 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::wire::HWY_NAMESPACE {
 namespace {
 
-/// Sets bits in ascending order and never reads what it wrote, which would take longer than all else.
+/// Sets bits in ascending order and never reads what it wrote, which would take longer than everything else.
 class BitWriter {
  public:
-  /// `out` is all zeros.
+  /// `out` must be all zeros.
   explicit BitWriter(std::byte* out) : out_(out) {}
 
   /// Sets `bits` from position `begin` on, a multiple of 8. Writes 8 bytes.
@@ -33,7 +33,7 @@ class BitWriter {
  private:
   std::byte* out_;
   std::uint32_t begin_ = 0;
-  std::uint64_t word_ = 0;  ///< what was written last, and where
+  std::uint64_t word_ = 0;  ///< the last word written, and its position
 };
 
 template <class D>
@@ -50,13 +50,13 @@ HWY_INLINE std::uint64_t or_lanes(D d, hn::Vec<D> x) {
 #endif
 }
 
-/// Where the bit of the k-th of `indices` would be if they were the first of the message.
+/// Returns where the bit of the k-th of `indices` would be if these were the first of the message.
 template <int low_bits>
 HWY_INLINE std::uint32_t place_of(const std::uint32_t* indices, std::uint32_t base, std::int64_t k) {
   return ((indices[k] - base) >> low_bits) + (low_bits != 0 ? static_cast<std::uint32_t>(k) : 0);
 }
 
-/// Bits at the places of `entries` entries, modulo 64.
+/// Returns bits at the places of `entries` entries, modulo 64.
 template <int low_bits, std::int64_t entries>
 HWY_INLINE std::uint64_t find_bits(const std::uint32_t* indices, std::uint32_t base) {
 #if HWY_TARGET == HWY_SCALAR
@@ -79,7 +79,7 @@ HWY_INLINE std::uint64_t find_bits(const std::uint32_t* indices, std::uint32_t b
 #endif
 }
 
-/// `entries` at a time, most of which should span at most 57 positions.
+/// Packs `entries` at a time. Most groups should span at most 57 positions.
 template <int low_bits, std::int64_t entries>
 void pack_bits(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::uint64_t bits, std::byte* out) {
   const auto position = [=](std::int64_t i) { return place_of<low_bits>(indices, base, i); };
@@ -125,7 +125,7 @@ void pack_bits_any(int low_bits, const std::uint32_t* indices, std::int64_t coun
   }
 }
 
-/// Bits [shift, shift + 8 or 16) of each index.
+/// Writes bits [shift, shift + 8 or 16) of each index.
 template <class Whole, int shift, std::uint32_t mask>
 void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
   for_each_vector<std::uint32_t>(count, out, sizeof(Whole), [=](auto d, std::int64_t i) HWY_ATTR {
@@ -138,7 +138,7 @@ void pack_whole(const std::uint32_t* indices, std::int64_t count, std::uint32_t 
   });
 }
 
-/// Bits [shift, shift + 4) of each index, two to a byte.
+/// Writes bits [shift, shift + 4) of each index, two indices per byte.
 template <int shift>
 void pack_halves(const std::uint32_t* indices, std::int64_t count, std::uint32_t base, std::byte* out) {
   constexpr std::int64_t block = 256;

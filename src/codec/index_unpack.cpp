@@ -1,5 +1,4 @@
-// index_unpack.cpp: set bits and low bits back to indices.
-// Byte-wise compression comes with this instruction set.
+// index_unpack.cpp: converts set bits and low bits back to indices. Byte-wise compression comes with this instruction set.
 #define HWY_WANT_AVX3_DL
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/index_unpack.cpp"
@@ -49,7 +48,7 @@ HWY_INLINE std::uint32_t low_of(const std::byte* low, std::int64_t count, std::i
 /// Vectors of indices: expansion takes 8 or, with AVX3_DL, 64 bits at a time.
 using IndexTag = hn::CappedTag<std::uint32_t, HWY_TARGET <= HWY_AVX3_DL ? 16 : 8>;
 
-/// The halves of entries from i on. Reads those of up to 24 entries.
+/// Returns the half bytes of entries from i on. Reads those of up to 24 entries.
 template <int low_bits>
 HWY_INLINE hn::Vec<IndexTag> half_vector(const std::byte* low, std::int64_t count, std::int64_t i) {
   const IndexTag d;
@@ -66,7 +65,7 @@ HWY_INLINE hn::Vec<IndexTag> half_vector(const std::byte* low, std::int64_t coun
 #endif
 }
 
-/// Low bits of entries from i on.
+/// Returns the low bits of entries from i on.
 template <int low_bits>
 HWY_INLINE hn::Vec<IndexTag> low_vector(const std::byte* low, std::int64_t count, std::int64_t i) {
   const IndexTag d;
@@ -82,7 +81,8 @@ HWY_INLINE hn::Vec<IndexTag> low_vector(const std::byte* low, std::int64_t count
   return result;
 }
 
-/// Indices of entries i, i + 1, ... whose bits are at position + places[0], position + places[1], ... Writes whole vectors.
+/// Writes the indices of entries i, i + 1, ... whose bits are at position + places[0], position + places[1], ... Writes whole
+/// vectors.
 template <int low_bits>
 HWY_INLINE void expand_places(const std::uint8_t* places, std::int64_t places_count, std::uint32_t position, const std::byte* low,
                               std::int64_t count, std::int64_t i, std::uint32_t base, std::uint32_t* indices) {
@@ -102,7 +102,7 @@ HWY_INLINE void expand_places(const std::uint8_t* places, std::int64_t places_co
   }
 }
 
-/// Indices of all set bits of `word`, whose first bit is at `position`, from entry i on. Returns how many they are.
+/// Writes the indices of all set bits of `word`, whose first bit is at `position`, from entry i on. Returns their number.
 template <int low_bits>
 HWY_INLINE std::int64_t expand_word(std::uint64_t word, std::uint32_t position, const std::byte* low, std::int64_t count,
                                     std::int64_t i, std::uint32_t base, std::uint32_t* indices) {
@@ -123,7 +123,7 @@ HWY_INLINE std::int64_t expand_word(std::uint64_t word, std::uint32_t position, 
   return std::popcount(word);
 }
 
-/// The word at `position`, of which `left` bits belong to the bit vector; those behind them too, in its last byte.
+/// Returns the word at `position`, of which `left` bits belong to the bit vector. Includes the bits behind them in the last byte.
 HWY_INLINE std::uint64_t load_last_word(const std::byte* in, std::uint64_t position, std::uint64_t left) {
   std::uint64_t word = 0;
   std::memcpy(&word, in + position / 8, left < 64 ? (left + 7) / 8 : 8);
@@ -138,7 +138,7 @@ std::int64_t count_bits(const std::byte* in, PartRange bits) {
   return position < end ? set + std::popcount(load_last_word(in, position, end - position)) : set;
 }
 
-/// The same bit by bit, for the last entries, where whole vectors would write too far.
+/// Does the same bit by bit, for the last entries, at which whole vectors would write too far.
 template <int low_bits>
 HWY_INLINE bool expand_rest(const std::byte* low, const std::byte* in, std::uint64_t bits, std::int64_t end, std::int64_t count,
                             std::uint32_t base, std::uint32_t* indices, std::int64_t i, std::uint64_t position) {
@@ -162,7 +162,7 @@ HWY_INLINE bool expand_rest(const std::byte* low, const std::byte* in, std::uint
 template <int low_bits>
 bool unpack_bits(const std::byte* low, const std::byte* in, PartRange bits, PartRange entries, std::int64_t count,
                  std::uint32_t base, std::uint32_t* indices) {
-  // A word has up to 64 entries, and vectors from the last of them on read up to 24 and write up to 16.
+  // A word has up to 64 entries. Vectors from the last of them on read up to 24 and write up to 16 entries.
   constexpr std::int64_t room = 64 + 24;
   std::int64_t i = entries.begin;
   auto position = static_cast<std::uint64_t>(bits.begin);

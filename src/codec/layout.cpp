@@ -17,7 +17,7 @@ Layout layout_of(WireFormat format, std::int64_t value_bytes, std::int64_t count
   if (count <= 0) return {};
   Layout best{.form = Form::coo, .value_bytes = count * value_bytes, .low_bytes = count * 4};
   if (format == WireFormat::coo || static_cast<std::uint64_t>(count) > range) return best;
-  // In the order of what is read fastest, since the first of equal ones stays.
+  // Considered in the order of reading speed: of equal sizes the first stays.
   const auto consider = [&best](const Layout& other) {
     if (other.bytes() < best.bytes()) best = other;
   };

@@ -1,4 +1,4 @@
-// layout.hpp: which format a message has, and where its parts lie.
+// layout.hpp: the format of a message, and the positions of its parts.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace weir::wire {
 
 enum class Form : std::uint8_t { empty, coo, elias_fano, bitmap, dense };
 
-/// Values come first; then low parts (coo: whole indices) and then the bit vector, each starting at the next whole byte.
+/// Values come first, then low parts (coo: whole indices), then the bit vector. Each starts at the next whole byte.
 struct Layout {
   Form form = Form::empty;
   int low_bits = 0;              ///< elias_fano: 4, 8, 12 or 16
@@ -21,7 +21,7 @@ struct Layout {
   [[nodiscard]] constexpr std::int64_t bytes() const { return value_bytes + low_bytes + static_cast<std::int64_t>((bits + 7) / 8); }
 };
 
-/// `value_bytes` of one value on the wire.
+/// Returns the layout of a message. `value_bytes` is that of one value on the wire.
 [[nodiscard]] Layout layout_of(WireFormat format, std::int64_t value_bytes, std::int64_t count, std::uint64_t range);
 
 }  // namespace weir::wire

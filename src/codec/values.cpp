@@ -1,5 +1,5 @@
-// values.cpp: values of sparse vectors as they travel. All arithmetic is in integers, except for numbers below float16's normal
-// ones, so that every instruction set gives the same bits.
+// values.cpp: values of sparse vectors as they travel. All arithmetic is in integers, except for numbers below the normal range of
+// float16, so that every instruction set gives the same bits.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "codec/values.cpp"
 #include <hwy/foreach_target.h>
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::wire::HWY_NAMESPACE {
 namespace {
 
-/// What travels for float32 `bits`, in the lower half of each lane.
+/// Returns what travels for float32 `bits`, in the lower half of each lane.
 template <class D>
 HWY_INLINE hn::Vec<D> narrow_bfloat16(D d, hn::Vec<D> bits) {
   const auto sign = hn::And(bits, hn::Set(d, 0x80000000u)), magnitude = hn::AndNot(sign, bits);
@@ -46,7 +46,7 @@ HWY_INLINE hn::Vec<D> narrow_float16(D d, hn::Vec<D> bits) {
   return hn::Or(hn::IfThenElse(hn::Lt(magnitude, infinity), finite, special), hn::ShiftRight<16>(sign));
 }
 
-/// float32 bits of the float16 in each lane.
+/// Returns the float32 bits of the float16 in each lane.
 template <class D>
 HWY_INLINE hn::Vec<D> widen_float16(D d, hn::Vec<D> wire) {
   const hn::RebindToFloat<D> df;
@@ -67,7 +67,7 @@ HWY_INLINE hn::Vec<D> narrow(D d, hn::Vec<D> bits) {
   } else if constexpr (values == WireValues::float16) {
     return narrow_float16(d, bits);
   } else {
-    // All bits set are kept for "no entry"; one bit less is the sign's quiet NaN.
+    // The pattern with all bits set is reserved for "no entry", so it becomes the quiet NaN of the same sign.
     using B = hn::TFromD<D>;
     constexpr B quiet_nan = ~B{0} << (sizeof(B) == 4 ? 22 : 51);
     return hn::IfThenElse(hn::Eq(bits, hn::Set(d, static_cast<B>(~B{0}))), hn::Set(d, quiet_nan), bits);
@@ -86,7 +86,7 @@ HWY_INLINE hn::Vec<D> widen(D d, hn::Vec<D> wire) {
   }
 }
 
-/// The float32 `bits` times a power of two, where values travel so.
+/// Multiplies the float32 `bits` by a power of two, if values travel scaled.
 template <WireValues values, class D>
 HWY_INLINE hn::Vec<D> scaled(D d, hn::Vec<D> bits, float scale) {
   if constexpr (values == WireValues::float16) {
@@ -103,11 +103,11 @@ template <class T>
 using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
 #if HWY_TARGET != HWY_SCALAR
-/// The least magnitude that rounds to more than the largest finite value.
+/// The smallest magnitude that rounds to more than the largest finite value.
 template <WireValues values>
 constexpr std::uint32_t overflow = values == WireValues::bfloat16 ? 0x7f7f8000u : 0x477ff000u;
 
-/// As narrow(), for two vectors of finite values that need not saturate.
+/// Does the same as narrow(), for two vectors of finite values that need not saturate.
 template <WireValues values, class D>
 HWY_INLINE hn::Vec<hn::Repartition<std::uint16_t, D>> narrow_usual(D d, hn::Vec<D> first, hn::Vec<D> second) {
   const hn::Repartition<std::uint16_t, D> d16;
@@ -130,7 +130,7 @@ HWY_INLINE hn::Vec<hn::Repartition<std::uint16_t, D>> narrow_usual(D d, hn::Vec<
   }
 }
 
-/// Packs as many whole pairs of vectors as there are, times `scale`. Returns how many values those were.
+/// Packs the whole pairs of vectors, times `scale`. Returns how many values those are.
 template <WireValues values>
 std::int64_t pack_pairs(const float* in, std::int64_t count, std::byte* out, float scale) {
   const hn::ScalableTag<std::uint32_t> d;

@@ -1,4 +1,5 @@
-// vectors-inl.hpp: vectors from and to bytes at any address; compiled once per instruction set, as Highway's foreach_target.h asks.
+// vectors-inl.hpp: loads and stores vectors at any byte address; compiled once per instruction set, as Highway's foreach_target.h
+// asks.
 #if defined(WEIR_CODEC_VECTORS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_CODEC_VECTORS_INL
 #undef WEIR_CODEC_VECTORS_INL
@@ -39,7 +40,7 @@ HWY_INLINE void store_bytes(D, hn::Vec<D> x, std::byte* to) {
   }
 }
 
-/// As hn::TruncateTo, from 32-bit lanes. With AVX3_DL, that of Highway 1.0.3 takes other bytes than the lowest of each lane.
+/// Works as hn::TruncateTo, from 32-bit lanes. With AVX3_DL, that of Highway 1.0.3 does not take the lowest byte of each lane.
 template <class D, class V>
 HWY_INLINE hn::Vec<D> truncate(D d, V x) {
   if constexpr (HWY_TARGET <= HWY_AVX3_DL && sizeof(hn::TFromD<D>) == 1) {
@@ -50,8 +51,8 @@ HWY_INLINE hn::Vec<D> truncate(D d, V x) {
   }
 }
 
-/// Calls step(tag, first) for whole vectors of `count` lanes T, then for the single ones left. All vectors but the first start
-/// where `out`, to which a step writes `out_bytes` a lane, is aligned to a vector, so some lanes are done twice.
+/// Calls step(tag, first) for whole vectors of `count` lanes T, then for the single lanes left. A step writes `out_bytes` per lane
+/// to `out`. All vectors except the first start where `out` is aligned to a vector, so some lanes are done twice.
 template <class T, class Step>
 HWY_INLINE void for_each_vector(std::int64_t count, const void* out, std::uintptr_t out_bytes, Step step) {
   const hn::ScalableTag<T> d;

@@ -46,12 +46,12 @@ std::string_view name(const Layout& layout) {
   }
 }
 
-/// Entries that a thread should have to pay for waking it, which takes about as long as encoding them; parts of entries and of bits
-/// begin at multiples of `step`. A message has at most so many parts.
+/// Smallest number of entries that pays for waking a thread, which takes about as long as encoding them. Parts of entries and of
+/// bits begin at multiples of `step`. A message has at most `most_parts` parts.
 constexpr std::int64_t least = 65536, step = 64;
 constexpr int most_parts = 32;
 
-/// Values converted at a time where they are not contiguous in the message.
+/// Values converted at a time if they are not contiguous in the message.
 constexpr std::int64_t block = 256;
 
 /// An unsigned integer as large as a native value on the wire.
@@ -87,7 +87,7 @@ struct Entries {
   std::int64_t count;
 };
 
-/// What of the entries lies in `mine` of the range.
+/// Encodes the entries that lie in `mine` of the range.
 template <class T>
 void encode_dense_part(Wire wire, Entries<T> entries, std::uint32_t base, PartRange mine, std::byte* out) {
   const auto before = [&](std::int64_t element) {
@@ -103,7 +103,7 @@ void encode_dense_part(Wire wire, Entries<T> entries, std::uint32_t base, PartRa
   });
 }
 
-/// False if there are not exactly `count` entries.
+/// Returns false if there are not exactly `count` entries.
 template <class Word, class T>
 bool decode_dense(Wire wire, const std::byte* in, std::int64_t count, std::uint32_t base, std::uint64_t range,
                   std::uint32_t* indices, T* values) {
@@ -128,7 +128,7 @@ bool decode_dense(Wire wire, const std::byte* in, std::int64_t count, std::uint3
   return found == count;
 }
 
-/// How many entries there are.
+/// Returns the number of entries.
 template <class Word>
 std::int64_t count_dense(const std::byte* in, std::int64_t range) {
   std::int64_t found = 0;
@@ -140,13 +140,13 @@ std::int64_t count_dense(const std::byte* in, std::int64_t range) {
   return found;
 }
 
-/// Where a bit vector may be cut: before an entry, at a whole byte.
+/// A place to cut a bit vector: before an entry, at a whole byte.
 struct Cut {
   std::int64_t entry = 0;
-  std::uint64_t bit = 0;  ///< at least `entry` where there are low bits
+  std::uint64_t bit = 0;  ///< at least `entry` if there are low bits
 };
 
-/// Near entry i.
+/// Returns a cut near entry i.
 Cut cut_at(const Layout& layout, const std::uint32_t* indices, std::int64_t i, std::int64_t count, std::uint32_t base) {
   const auto bit_of = [&](std::int64_t entry) {
     return std::uint64_t{(indices[entry] - base) >> layout.low_bits} +
@@ -159,17 +159,17 @@ Cut cut_at(const Layout& layout, const std::uint32_t* indices, std::int64_t i, s
   return {i, bit};
 }
 
-/// Part of the bit vector: those of entries near `mine`.
+/// Writes the part of the bit vector for the entries near `mine`.
 void pack_bits_part(const Layout& layout, const std::uint32_t* indices, PartRange mine, std::int64_t count, std::uint32_t base,
                     std::byte* out) {
   const Cut from = cut_at(layout, indices, mine.begin, count, base), to = cut_at(layout, indices, mine.end, count, base);
-  // Entry i with high bits h has bit h + i: seen from the cut, both are less.
+  // Entry i with high bits h has bit h + i. Both are smaller when counted from the cut.
   const std::uint64_t high = from.bit - (layout.low_bits != 0 ? static_cast<std::uint64_t>(from.entry) : 0);
   pack_bits(layout.low_bits, indices + from.entry, to.entry - from.entry,
             base + static_cast<std::uint32_t>(high << layout.low_bits), to.bit - from.bit, out + from.bit / 8);
 }
 
-/// Entries `mine`, of a message that is not dense.
+/// Encodes entries `mine` of a message that is not dense.
 template <class T>
 void encode_part(const Layout& layout, Wire wire, Entries<T> entries, std::uint32_t base, PartRange mine, std::byte* out) {
   pack_values(wire.values, entries.values + mine.begin, mine.count(), out + mine.begin * bytes_of_value<T>(wire.values),
@@ -180,7 +180,7 @@ void encode_part(const Layout& layout, Wire wire, Entries<T> entries, std::uint3
   pack_bits_part(layout, entries.indices, mine, entries.count, base, low + layout.low_bytes);
 }
 
-/// A message as it is read.
+/// A message that is being read.
 struct Message {
   const Layout& layout;
   Wire wire;
@@ -196,7 +196,7 @@ struct Message {
   }
 };
 
-/// How many entries there are in a part.
+/// Returns the number of entries in a part.
 template <class T>
 std::int64_t count_part(const Message& m, int part, int parts) {
   if (parts == 1) return m.count;
@@ -209,7 +209,8 @@ std::int64_t count_part(const Message& m, int part, int parts) {
   });
 }
 
-/// All but the values of a part, which are those of `entries`; of `dense`, these too. False if it has another number of them.
+/// Decodes all of a part except the values, which are those of `entries`; for `dense`, the values too. Returns false if the part
+/// has another number of entries.
 template <class T>
 bool decode_part(const Message& m, int part, int parts, PartRange entries, std::uint32_t* indices, T* values) {
   if (m.layout.form == Form::dense) {
@@ -291,7 +292,7 @@ void decode(Wire wire, const std::byte* in, std::int64_t bytes, std::int64_t cou
     if (at > 0 && at < count && indices[at - 1] >= indices[at]) ascending = false;
   }
   if (!ascending) refuse("its indices are not ascending");
-  // Ascending, so these two bound all, even where additions of `base` have wrapped around.
+  // Indices ascend, so these two bound all, even if additions of `base` have wrapped around.
   if (indices[0] < base || indices[count - 1] - std::uint64_t{base} >= range) refuse("an index lies outside the range");
 }
 

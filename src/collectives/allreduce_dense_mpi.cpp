@@ -5,7 +5,7 @@
 namespace weir {
 namespace {
 
-/// The baseline: whatever the MPI library does. Its traffic is not counted.
+/// The baseline: the MPI library's allreduce. Its traffic is not counted.
 template <class T>
 class DenseMpi final : public DenseAllreduce<T> {
  public:
@@ -25,7 +25,7 @@ class DenseMpi final : public DenseAllreduce<T> {
   int lane_;
 };
 
-/// The MPI library's allreduce: the ring's cost times the machine's measured factor.
+/// Returns the cost of the MPI library's allreduce: the ring's cost times the machine's measured factor.
 Cost cost_dense_mpi(const Machine& machine, const Problem& problem) {
   Cost cost = dense_ring_row.cost(machine, problem);
   cost.in_node *= machine.mpi_allreduce_factor;

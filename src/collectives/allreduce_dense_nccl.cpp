@@ -5,8 +5,8 @@
 namespace weir {
 namespace {
 
-/// NCCL's allreduce: the ring's cost, as if GPUs had the hosts' links and added no faster, and another agreement: on whose turn it
-/// is.
+/// Returns the cost of NCCL's allreduce: the ring's cost, as if GPUs had the hosts' links and added at the hosts' speed, and
+/// another agreement, on whose turn it is.
 Cost cost_dense_nccl(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost = dense_ring_row.cost(machine, problem);

@@ -12,8 +12,8 @@
 namespace weir {
 namespace {
 
-/// 2 n (Q - 1) / Q elements sent per rank in 2 log2 Q messages, Q the largest power of two up to P. The P - Q ranks above Q share
-/// the first reduction with a partner half and half, so they add n / 2 on either side instead of n.
+/// Sends 2 n (Q - 1) / Q elements per rank in 2 log2 Q messages, with Q the largest power of two up to P. Each of the P - Q ranks
+/// above Q shares the first reduction with a partner, half each, so that either side adds n / 2 elements instead of n.
 template <class T>
 class DenseRabenseifner final : public DenseAllreduce<T> {
  public:
@@ -29,7 +29,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
     const int extra = channel.size() - doubling;
     const std::int64_t middle = count_ / 2;
 
-    // 1. fold: pairs (r, r + Q) exchange halves, each adds one, and the upper hands its half's sum down
+    // 1. fold: pairs (r, r + Q) exchange halves, each adds one, and the upper rank sends its half's sum down
     if (rank >= doubling) {
       StageScope stage = channel.stage(Stage::fold);
       const int partner = rank - doubling;
@@ -74,7 +74,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
     }
     if (divisor_ != 1) kernels::host::scale(data + begin, end - begin, 1 / divisor_);
 
-    // 3. allgather by recursive doubling, the same way back
+    // 3. allgather by recursive doubling, in reverse order
     stage.next(Stage::allgather);
     for (int distance = 1; distance < doubling; distance *= 2) {
       const int partner = rank ^ distance;
@@ -106,7 +106,7 @@ class DenseRabenseifner final : public DenseAllreduce<T> {
   Buffer<T> incoming_;
 };
 
-/// Rabenseifner: recursive halving and doubling, in pairs that exchange; the largest messages go farthest.
+/// Returns the cost of Rabenseifner's algorithm: recursive halving and doubling in pairs; the largest messages go farthest.
 Cost cost_dense_rabenseifner(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const auto doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.ranks)));

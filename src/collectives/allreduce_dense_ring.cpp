@@ -11,7 +11,7 @@
 namespace weir {
 namespace {
 
-/// 2 n (P - 1) / P elements sent per rank, 2 (P - 1) messages.
+/// Sends 2 n (P - 1) / P elements per rank in 2 (P - 1) messages.
 template <class T>
 class DenseRing final : public DenseAllreduce<T> {
  public:
@@ -72,7 +72,7 @@ class DenseRing final : public DenseAllreduce<T> {
   Buffer<T> incoming_;
 };
 
-/// Ring: 2 (P - 1) steps of n / P values; one rank of each node sends across.
+/// Returns the cost of the ring: 2 (P - 1) steps of n / P values; one rank of each node sends across.
 Cost cost_dense_ring(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost;

@@ -10,7 +10,7 @@ namespace weir {
 namespace {
 
 /// The 2D-torus allreduce of CommLib section 5.3: reduce-scatter in the node, allreduce of each shard around a ring across nodes,
-/// allgather in the node. Across nodes 2 n / S (m - 1) / m elements are sent per rank, for m nodes and S shards.
+/// allgather in the node. Across nodes each rank sends 2 n / S (m - 1) / m elements, for m nodes and S shards.
 template <class T>
 class DenseTorus2d final : public DenseAllreduce<T> {
  public:
@@ -46,7 +46,8 @@ class DenseTorus2d final : public DenseAllreduce<T> {
   std::array<std::uint64_t, 2> words_{};
 };
 
-/// 2D torus: n / S to its owner within the node, S rings across nodes at once, and back; S is the smallest node's number of ranks.
+/// Returns the cost of the 2D torus: n / S to its owner within the node, S rings across nodes at once, and back. S is the number of
+/// ranks of the smallest node.
 Cost cost_dense_torus2d(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const double shard = setting.bytes / setting.shards;

@@ -11,11 +11,11 @@
 namespace weir {
 namespace {
 
-/// gTopk (Shi et al., ICDCS 2019; Ok-Topk table 1): sums go up a binomial tree, cut to the k largest at every rank on the way, and
-/// the k entries at its root come back down. 2 log2 P messages of k entries on the longest path; any P.
+/// gTopk (Shi et al., ICDCS 2019; Ok-Topk table 1): sums go up a binomial tree, cut to the k largest at every rank on the way. The
+/// k entries at its root come back down. The longest path has 2 log2 P messages of k entries; P is arbitrary.
 ///
-/// What is cut off on the way at an index that is delivered after all goes to the residual of the rank that cut it: nothing is
-/// lost.
+/// If an entry is cut on the way and its index is delivered after all, it goes to the residual of the rank that cut it, so nothing
+/// is lost.
 template <class T>
 class GTopk final : public SparseAllreduce<T> {
  public:
@@ -45,7 +45,7 @@ class GTopk final : public SparseAllreduce<T> {
     header = {input_error, 0};
     SparseVector<T> mine = local;
 
-    // 1. reduction tree: the vector of this rank and of those it has heard of goes to the rank with its lowest bit cleared
+    // 1. reduction tree: the sum of this rank's vector and those received goes to the rank with its lowest bit cleared
     StageScope stage = channel.stage(Stage::reduce_tree);
     int distance = 1;
     for (; distance < ranks && (me & distance) == 0; distance *= 2) {
@@ -57,14 +57,14 @@ class GTopk final : public SparseAllreduce<T> {
       co_await receive(channel, other, child);
       mine = cut(mine, decode(other, distance), k);
     }
-    if (ranks == 1 && mine.count > k) mine = cut(mine, {}, k);  // nobody to merge with, where it would have been cut
+    if (ranks == 1 && mine.count > k) mine = cut(mine, {}, k);  // one rank merges with no other, which would have cut it
     header.count = static_cast<std::uint64_t>(mine.count);
-    const int heard = std::min(distance, ranks);  // ranks whose contributions `mine` adds up, at most
+    const int heard = std::min(distance, ranks);  // most ranks whose contributions `mine` adds up
     encode(mine, heard);
     note_rounding(mine, heard);
     if (me != 0) {
       co_await send_to(channel, header, me - distance);
-      // 2. broadcast tree, the same edges down
+      // 2. broadcast tree: the same edges downwards
       stage.next(Stage::broadcast_tree);
       co_await receive_header(channel, header, me - distance);
       co_await receive(channel, header, me - distance);
@@ -87,7 +87,7 @@ class GTopk final : public SparseAllreduce<T> {
     std::uint64_t count = 0;
   };
 
-  /// Room for `capacity` entries and the padding that kernels and codec may overwrite.
+  /// Has room for `capacity` entries and the padding that kernels and codec may overwrite.
   struct Entries {
     explicit Entries(std::int64_t capacity) : indices(capacity + select_padding), values(capacity + select_padding) {}
     [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
@@ -113,7 +113,7 @@ class GTopk final : public SparseAllreduce<T> {
     co_await channel.done(both);
   }
 
-  /// Writes a sum over at most `ranks` ranks.
+  /// Encodes a sum over at most `ranks` ranks.
   void encode(SparseVector<T> vector, int ranks) {
     wire::encode(spec_.wire(ranks), vector.indices, vector.values, vector.count, 0, static_cast<std::uint64_t>(spec_.count),
                  message_.data(), spec_.threads);
@@ -125,7 +125,7 @@ class GTopk final : public SparseAllreduce<T> {
     return incoming_.first(count);
   }
 
-  /// The k largest entries of a + b, ties to the lowest index. The others become residue.
+  /// Returns the k largest entries of a + b, ties to the lowest index. The others become residue.
   SparseVector<T> cut(SparseVector<T> a, SparseVector<T> b, std::int64_t k) {
     const std::int64_t total = kernels::host::merge_add(a.indices, a.values, a.count, b.indices, b.values, b.count,
                                                         sum_.indices.data(), sum_.values.data());
@@ -151,7 +151,7 @@ class GTopk final : public SparseAllreduce<T> {
     return kept_.first(kept);
   }
 
-  /// What rounding on the wire takes from the entries of `vector` becomes residue.
+  /// Adds to the residue what rounding on the wire takes from the entries of `vector`.
   void note_rounding(SparseVector<T> vector, int ranks) {
     if (spec_.wire_values == WireValues::native) return;
     const std::int64_t begin = residue_end();
@@ -178,11 +178,11 @@ class GTopk final : public SparseAllreduce<T> {
   Entries sum_, kept_, incoming_;
   Buffer<std::byte> message_;
   Header header_, other_header_;
-  Entries residue_;                         // at every level up to all of two vectors less k is cut off, and one vector is rounded
-  std::vector<std::int64_t> residue_ends_;  // where each of the sorted lists in residue_ ends; at most two a level
+  Entries residue_;                         // every level cuts at most two vectors less k entries, and one vector is rounded
+  std::vector<std::int64_t> residue_ends_;  // the ends of the sorted lists in residue_; at most two per level
 };
 
-/// gTopk: binomial tree of sums cut to k entries, and binomial broadcast.
+/// Returns the cost of gTopk: a binomial tree of sums cut to k entries, and a binomial broadcast.
 Cost cost_gtopk(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const Rates& rates = machine.rates;
@@ -194,7 +194,7 @@ Cost cost_gtopk(const Machine& machine, const Problem& problem) {
     down += setting.network.tree_level(setting.all, distance, message);
     model::StepCost up = down;
     up.seconds += setting.k * (1 / rates.encode + 1 / rates.decode + 2 / rates.merge + 2 / rates.cut);
-    // The root sends most: every message of the broadcast, none of the reduction.
+    // The root sends most: every message of the broadcast, and no message of the reduction.
     up.bytes_in_node = up.bytes_across = 0;
     book_flat(cost, setting, up);
     book_flat(cost, setting, down);

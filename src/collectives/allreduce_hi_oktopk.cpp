@@ -6,7 +6,7 @@
 namespace weir {
 namespace {
 
-/// oktopk, in two stages where the exchange may go along switches and there are switch groups.
+/// Makes oktopk, in two stages if the exchange may go along switches and there are switch groups.
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_hi_oktopk(const ExchangeSpec& spec) {
   auto groups = spec.along_switches ? find_switch_groups(*spec.topology) : nullptr;

@@ -1,12 +1,12 @@
 // allreduce_hi_oktopk.hpp: Ok-Topk by switch group: one oktopk in every group, then one among the groups on what these select.
 //
-// Delivered is Topk over the groups' sum of Topk over a group's sum of what its ranks contribute; the k of the second Topk is
-// shared out among parts of the index space by how many entries the groups have in each (share_by_counts).
+// It delivers Topk over the groups' sum of Topk over a group's sum of its ranks' contributions. The k of the second Topk is shared
+// out among parts of the index space, by the number of entries that the groups have in each (share_by_counts).
 //
-// What a group sends to others is bounded whatever the number of its ranks is. With u entries selected in a group, at most k, or
-// 1.25 k where the selection is an estimate, its owners together send at most u entries in split-and-reduce, since each sends
-// entries of its own part, and, for a part's k_p, at most 2 k_p (G - 1) / G in balance and allgatherv. The k_p add up to
-// k_across_groups(k, u, G): 3 k entries in all. See hi_oktopk_switch_words() in oktopk_volume.hpp.
+// The entries that a group sends to others are bounded, whatever the number of its ranks. Let u be the entries selected in a group:
+// at most k, or 1.25 k if the selection is an estimate. Its owners together send at most u entries in split-and-reduce, since each
+// sends entries of its own part. For a part's k_p they send at most 2 k_p (G - 1) / G in balance and allgatherv. The k_p add up to
+// k_across_groups(k, u, G), so the total is 3 k entries. See hi_oktopk_switch_words() in oktopk_volume.hpp.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
         undelivered_indices_(most_kept(spec)),
         undelivered_values_(most_kept(spec)) {
     if (parts_.mine() < 0) return;
-    // Directly: owners have more entries than the k of their part.
+    // The direct schedule is needed: owners have more entries than the k of their part.
     across_ = make_oktopk<T>(spec_across(spec, *groups_, parts_), {});
     part_indices_ = Buffer<std::uint32_t>(std::min(parts_.size(parts_.mine()), largest_update(spec)));
   }
@@ -77,10 +77,10 @@ class HiOkTopk final : public SparseAllreduce<T> {
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, ErrorReport input_error) override {
     const std::int64_t iteration = state_.iteration;
 
-    // 1. the group's sum and its largest k entries, at all ranks of the group
+    // 1. the group's sum and its k largest entries, at all ranks of the group
     const SparseOutcome<T> group = co_await group_->run(channel.group(groups_->members()), local, k, input_error);
 
-    // 2. my part of them among the groups
+    // 2. my part of them, among the groups
     SparseOutcome<T> part;
     part.input_error = group.input_error;
     if (across_) part = co_await exchange_part(channel.group(groups_->counterparts()), group, k, iteration);
@@ -99,16 +99,16 @@ class HiOkTopk final : public SparseAllreduce<T> {
   }
 
  private:
-  /// What lives on, besides that of the two stages.
+  /// Holds what is kept between runs, besides the state of the two stages.
   struct State {
-    std::int64_t iteration = 0;  ///< runs that delivered
+    std::int64_t iteration = 0;  ///< number of runs that delivered
 
     void visit(StateVisitor& visitor) {
       visitor.value("iteration", iteration);
       visitor.check(iteration >= 0, "iteration", "at least 0");
     }
   };
-  /// What owners of a part tell each other: maxima over the groups, then the sum of the entries in each part.
+  /// What owners of a part exchange: maxima over the groups, then the sum of the entries in each part.
   enum Word : int {
     word_error,
     word_largest,
@@ -117,7 +117,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
   };
 
   [[nodiscard]] static std::int64_t largest_update(const ExchangeSpec& spec) { return std::min(spec.count, spec.largest_local); }
-  /// My own entries that my group has dropped, and what rounding has taken from sums of mine in either stage.
+  /// Returns the most entries kept: my own that my group dropped, and what rounding took from sums of mine in either stage.
   [[nodiscard]] static std::int64_t most_kept(const ExchangeSpec& spec) {
     const bool rounds = spec.wire_values != WireValues::native;
     return spec.largest_local + (rounds ? 2 * largest_update(spec) : 0);
@@ -131,8 +131,8 @@ class HiOkTopk final : public SparseAllreduce<T> {
     spec.divisor = 1;
     return spec;
   }
-  /// In every mode of selection the cut among groups is exact. All entries may lie in one part: what bounds its k bounds its
-  /// entries.
+  /// The cut among groups is exact in every mode of selection. All entries may lie in one part, so the bound of its k also bounds
+  /// its entries.
   [[nodiscard]] static ExchangeSpec spec_across(const ExchangeSpec& whole, const SwitchGroups& groups, const ShardMap& parts) {
     ExchangeSpec spec = whole;
     spec.count = parts.size(parts.mine());
@@ -178,13 +178,13 @@ class HiOkTopk final : public SparseAllreduce<T> {
     co_return part;
   }
 
-  /// The entries of part p.
+  /// Returns the entries of part p.
   [[nodiscard]] SparseVector<T> within(SparseVector<T> entries, int p) const {
     return entries_between(entries, parts_.begin(p), parts_.begin(p + 1));
   }
 
-  /// What was dropped in the group but is delivered for other groups goes back to who has given it; what is not delivered at all
-  /// the plan has kept.
+  /// Returns the entries that this rank gets back: those dropped in the group but delivered because of other groups. The plan still
+  /// holds entries that are not delivered at all.
   SparseVector<T> undelivered(SparseVector<T> local, const SparseOutcome<T>& group, const SparseOutcome<T>& part,
                               SparseVector<T> update) {
     std::uint32_t* const indices = undelivered_indices_.data();
@@ -201,7 +201,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
     return {indices, values, count};
   }
 
-  /// As keep_taken, for those whose index is not in `taken`.
+  /// Keeps, unlike keep_taken, the entries whose index is not in `taken`.
   static std::int64_t drop_taken(SparseVector<T> list, SparseVector<T> taken, std::uint32_t* indices, T* values) {
     std::int64_t kept = 0;
     for (std::int64_t i = 0, t = 0; i < list.count; ++i) {
@@ -217,7 +217,7 @@ class HiOkTopk final : public SparseAllreduce<T> {
   const ShardMap parts_;
   State state_;
   std::unique_ptr<SparseAllreduce<T>> group_;
-  std::unique_ptr<SparseAllreduce<T>> across_;  // of owners of a part; null on others
+  std::unique_ptr<SparseAllreduce<T>> across_;  // only on owners of a part; null on others
   NodeAllgather<T> allgather_;
   Buffer<std::uint64_t> words_;
   Buffer<std::uint32_t> part_indices_;

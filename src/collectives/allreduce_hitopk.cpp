@@ -1,11 +1,11 @@
-// HiTopKComm (CommLib Algorithm 2): topk_allgather within the in-node steps that a row with `sharded` gets.
+// HiTopKComm (CommLib Algorithm 2): topk_allgather within the in-node steps of a row with `sharded`.
 #include "collectives/allreduce_topk_allgather.hpp"
 #include "model/stages.hpp"
 
 namespace weir {
 namespace {
 
-/// HiTopKComm: dense sums within the node, k / S entries of every shard gathered across nodes, and back.
+/// Returns the cost of HiTopKComm: dense sums within the node, k / S entries of every shard gathered across nodes, and back.
 Cost cost_hitopk(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const double range = setting.n / setting.shards, k = setting.k / setting.shards;

@@ -1,4 +1,4 @@
-// allreduce_oktopk.hpp: Ok-Topk by any of its schedules. All deliver the same bits, and remember the same.
+// allreduce_oktopk.hpp: Ok-Topk by any of its schedules. All deliver the same bits and keep the same state.
 #pragma once
 
 #include <optional>
@@ -57,7 +57,7 @@ class OkTopk final : public SparseAllreduce<T> {
 
   std::vector<ScheduleUpTo> schedules_;
   Explanation explanation_;
-  const OkTopkState<T> fresh_;  // to copy it takes no memory
+  const OkTopkState<T> fresh_;  // copying it allocates no memory
   OkTopkState<T> state_ = fresh_;
   std::optional<OkTopkOneRound<T>> one_round_;
   std::optional<OkTopkByRegions<T, Space>> by_regions_;

@@ -6,7 +6,7 @@
 namespace weir {
 namespace {
 
-/// Allgather of what a compressor makes of every rank's n elements.
+/// Returns the cost of an allgather of every rank's n compressed elements.
 Cost cost_packed_allgather(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost;

@@ -1,5 +1,5 @@
 // allreduce_packed_allgather.hpp: every rank gathers every rank's bytes, decodes and sums them in rank order (GRACE Algorithm 1,
-// lines 10 to 14). (P - 1) times the compressed bytes are sent per rank.
+// lines 10 to 14). Each rank sends (P - 1) times the compressed bytes.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace weir {
 
-/// `codec` is for the memory of Space.
+/// `codec` must be for the memory of Space.
 template <class Space>
 class PackedAllgather final : public CompressedExchange {
  public:

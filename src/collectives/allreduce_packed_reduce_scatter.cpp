@@ -8,8 +8,8 @@
 namespace weir {
 namespace {
 
-/// Dense sums in the node, n / P compressed elements from every rank to every other across nodes, an allgather of the compressed
-/// sums, and back to the node.
+/// Returns the cost: dense sums in the node, n / P compressed elements from every rank to every other across nodes, an allgather of
+/// the compressed sums, and back to the node.
 Cost cost_packed_reduce_scatter(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const double shard = setting.n / setting.shards, part = shard / setting.rings.ranks;

@@ -1,7 +1,7 @@
-// allreduce_packed_reduce_scatter.hpp: each rank owns a part of the vector. It gets this part of all ranks, compressed, sums it,
-// and all ranks gather the sum, compressed again: 2 (P - 1) / P times the compressed bytes are sent per rank, however many ranks
-// there are (the two stages of 1-bit Adam and of ZeRO++, and of DoubleSqueeze: Tang et al., ICML 2019, which keeps what the second
-// loses).
+// allreduce_packed_reduce_scatter.hpp: each rank owns a part of the vector. It receives this part from all ranks, compressed, and
+// sums it. All ranks gather the sums, compressed again. Each rank sends 2 (P - 1) / P times the compressed bytes, for any number of
+// ranks (the two stages of 1-bit Adam and of ZeRO++, and of DoubleSqueeze: Tang et al., ICML 2019, which keeps what the second
+// stage loses).
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace weir {
 
-/// Who owns what: whole units of the codec, shared out evenly.
+/// Maps parts to owners: whole units of the codec, shared out evenly.
 class PackedParts {
  public:
   PackedParts(std::int64_t count, std::int64_t granularity, int ranks) : count_(count), unit_(granularity), ranks_(ranks) {}
@@ -36,7 +36,7 @@ class PackedParts {
   int ranks_;
 };
 
-/// `codec` is for the memory of Space.
+/// `codec` must be for the memory of Space.
 template <class Space>
 class PackedReduceScatter final : public CompressedExchange {
  public:
@@ -52,7 +52,7 @@ class PackedReduceScatter final : public CompressedExchange {
         out_offset_(at(spec.ranks) + 1),
         requests_(2 * at(spec.ranks)),
         outgoing_(bytes_of_all()),
-        // Rank 0 owns the largest part. What has come in is spent before sums are gathered.
+        // Rank 0 owns the largest part. The memory of received messages is free again before sums are gathered.
         incoming_(std::max(bytes_of_all(), spec.ranks * slot_of_part(0))),
         staged_outgoing_(space_, outgoing_.bytes()),
         staged_incoming_(space_, incoming_.bytes()),
@@ -62,7 +62,7 @@ class PackedReduceScatter final : public CompressedExchange {
     const int me = channel.rank(), ranks = spec_.ranks;
     const std::int64_t begin = parts_.begin(me), size = parts_.size(me);
 
-    // 1. encode every part by itself; one's own goes into the sum as it is, unless it is a vote
+    // 1. encode every part on its own; my own part goes into the sum as it is, unless it is a vote
     {
       const StageScope stage = channel.stage(Stage::encode);
       out_offset_[0] = 0;
@@ -74,16 +74,16 @@ class PackedReduceScatter final : public CompressedExchange {
       co_await space_.done(channel);
     }
 
-    // 2. every rank gets its part from all others
+    // 2. every rank receives its part from all others
     co_await exchange_parts(channel);
 
-    // 3. sum in rank order, one's own last: it is of what the codec's sums turn into
+    // 3. sum in rank order, my own part last, since it is of the type that the codec's sums turn into
     {
       const StageScope stage = channel.stage(Stage::decode);
       add_up(me, values + begin, size);
     }
 
-    // 4. encode the sum; what that loses is this rank's to keep
+    // 4. encode the sum; this rank keeps what that loses
     std::int64_t bytes = 0;
     {
       const StageScope stage = channel.stage(Stage::encode);
@@ -120,7 +120,7 @@ class PackedReduceScatter final : public CompressedExchange {
   }
 
  private:
-  static constexpr std::uint32_t again = std::uint32_t{1} << 31;  // the stream of what a rank encodes again
+  static constexpr std::uint32_t again = std::uint32_t{1} << 31;  // the random stream of what a rank encodes again
 
   [[nodiscard]] static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] std::int64_t slot_of_part(int rank) const { return message_slot(codec_->most_bytes(parts_.size(rank))); }
@@ -139,7 +139,7 @@ class PackedReduceScatter final : public CompressedExchange {
                           rest != nullptr ? rest + begin : nullptr);
   }
 
-  /// Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight.
+  /// Rotates destinations, so that the ranks do not all send to one rank at once. A window of exchanges is in flight.
   task<void> exchange_parts(Channel channel) {
     const int me = channel.rank(), ranks = spec_.ranks;
     const StageScope stage = channel.stage(Stage::reduce_scatter);
@@ -187,9 +187,9 @@ class PackedReduceScatter final : public CompressedExchange {
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
   PackedParts parts_;
-  PackedGather gather_;  // of sums
+  PackedGather gather_;  // of the sums
   std::vector<std::int64_t> out_sizes_, in_sizes_;
-  std::vector<std::int64_t> out_offset_;  // in outgoing_, of the part of each rank
+  std::vector<std::int64_t> out_offset_;  // in outgoing_, of each rank's part
   std::vector<Request> requests_;
   typename Space::template Array<std::byte> outgoing_, incoming_;
   typename Space::StagingBuffer staged_outgoing_, staged_incoming_;

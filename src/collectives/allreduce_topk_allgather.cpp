@@ -14,13 +14,13 @@ template std::unique_ptr<SparseAllreduce<double>> make_topk_allgather(const Exch
 
 namespace {
 
-/// TopkA: allgather of every rank's k entries.
+/// Returns the cost of TopkA: an allgather of every rank's k entries.
 Cost cost_topk_allgather(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost;
   cost.select = select_seconds(setting, setting.n, setting.k);
   book_flat(cost, setting, gather_and_merge(setting, setting.all, setting.n, setting.k));
-  // Decoded before they were merged.
+  // The entries are decoded before they are merged.
   cost.apply = apply_seconds(setting, 0) + model::distinct(setting.n, setting.k, problem.ranks) / machine.rates.scatter;
   return cost;
 }

@@ -11,7 +11,7 @@
 
 namespace weir {
 
-/// TopkA: every rank gathers all ranks' entries and sums them; all of the sum is delivered. k (P - 1) entries are sent per rank
+/// TopkA: every rank gathers all ranks' entries and sums them. The whole sum is delivered. Each rank sends k (P - 1) entries
 /// (Ok-Topk table 1).
 template <class T, class Space>
 class TopkAllgather final : public SparseAllreduce<T> {

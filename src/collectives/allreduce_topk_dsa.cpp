@@ -8,7 +8,7 @@
 namespace weir {
 namespace {
 
-/// SparCML's dynamic sparse allreduce: regions summed by their owners, dense where that is smaller, then allgatherv.
+/// Returns the cost of SparCML's dynamic sparse allreduce: owners sum regions, dense if that is smaller, then allgatherv.
 Cost cost_topk_dsa(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const double region = setting.n / problem.ranks;

@@ -14,8 +14,8 @@
 namespace weir {
 
 /// SparCML's dynamic sparse allreduce (split allgather): regions of equal size are summed at their owners and gathered, each dense
-/// where that is smaller. All of the sum is delivered. Between 2 k (P - 1) / P and (k + n / 2) (P - 1) / P entries are sent per
-/// rank (Ok-Topk table 1).
+/// if that is smaller. The whole sum is delivered. Each rank sends between 2 k (P - 1) / P and (k + n / 2) (P - 1) / P entries
+/// (Ok-Topk table 1).
 template <class T, class Space>
 class TopkDsa final : public SparseAllreduce<T> {
  public:
@@ -60,7 +60,7 @@ class TopkDsa final : public SparseAllreduce<T> {
 
     stage.end();
 
-    // split and reduce
+    // Split and reduce.
     co_await space_.count_regions(channel, local, boundaries_, own_counts_.data());
     co_await split_.run(channel, local, boundaries_, own_counts_.data());
     coo::Segment<T> reduced = split_.reduced();
@@ -103,7 +103,7 @@ class TopkDsa final : public SparseAllreduce<T> {
   [[nodiscard]] std::int64_t largest_update() const { return std::min(spec_.count, spec_.ranks * spec_.largest_local); }
   [[nodiscard]] std::int64_t count(int rank) const { return static_cast<std::int64_t>(counts_[at(rank)]); }
   [[nodiscard]] std::uint64_t range(int rank) const { return boundaries_[at(rank) + 1] - boundaries_[at(rank)]; }
-  /// The switch to dense belongs to the algorithm: it takes place also where plain coordinates are asked for.
+  /// The switch to dense belongs to the algorithm. It takes place even if plain coordinates are asked for.
   [[nodiscard]] wire::Wire wire_of(int rank) const {
     wire::Wire wire = spec_.wire_of_sums();
     const std::uint64_t coo_bytes = counts_[at(rank)] * coo::entry_bytes<T>;
@@ -117,7 +117,7 @@ class TopkDsa final : public SparseAllreduce<T> {
   Space space_;
   SplitReduce<T, Space> split_;
   Boundaries boundaries_;
-  std::vector<std::uint64_t> own_counts_, counts_, scratch_;  // of my entries by region; of all regions' sums
+  std::vector<std::uint64_t> own_counts_, counts_, scratch_;  // my entries by region; those of all regions' sums
   std::vector<std::int64_t> offset_;                          // in gathered_, of the block of rank (me + i) mod P
   typename Space::template Array<std::byte> gathered_;
   typename Space::StagingBuffer staging_;

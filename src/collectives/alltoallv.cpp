@@ -14,13 +14,13 @@ namespace {
 
 [[nodiscard]] std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// Where the next block goes.
+/// Appends a block at `end`. Returns where the next block goes.
 std::byte* append(const std::byte* block, std::int64_t bytes, std::byte* end) {
   if (bytes > 0) std::memcpy(end, block, static_cast<std::size_t>(bytes));
   return end + bytes;
 }
 
-/// Blocks of all ranks, one after another.
+/// The blocks of all ranks, one after another.
 template <class Byte>
 class Blocks {
  public:
@@ -79,7 +79,7 @@ class DirectAlltoallv final : public Alltoallv {
   std::array<Pair, direct_alltoallv_window> in_flight_;
 };
 
-/// Which ranks are on which node, and where messages leave and enter a node.
+/// Maps ranks to nodes, and says where messages leave and enter a node.
 class NodeMap {
  public:
   explicit NodeMap(const Topology& topology) : mine_(topology.node_of(topology.rank())), members_(at(topology.node_count())) {
@@ -88,12 +88,13 @@ class NodeMap {
 
   [[nodiscard]] int nodes() const { return static_cast<int>(members_.size()); }
   [[nodiscard]] int mine() const { return mine_; }
-  /// Ascending: the index is the local rank.
+  /// Returns the node's ranks, ascending; the index is the local rank.
   [[nodiscard]] std::span<const int> members(int node) const { return members_[at(node)]; }
   [[nodiscard]] int size(int node) const { return static_cast<int>(members(node).size()); }
-  /// Local rank of the one of node `here` through which everything to and from node `there` passes: other nodes take turns.
+  /// Returns the local rank, on node `here`, through which all traffic with node `there` passes. Other nodes use other ranks in
+  /// turn.
   [[nodiscard]] int gateway(int here, int there) const { return (there < here ? there : there - 1) % size(here); }
-  /// Whether the blocks of the node's ranks lie next to each other.
+  /// Returns true if the blocks of the node's ranks are contiguous.
   [[nodiscard]] bool contiguous(int node) const { return members(node).back() - members(node).front() == size(node) - 1; }
 
  private:
@@ -101,7 +102,7 @@ class NodeMap {
   std::vector<std::vector<int>> members_;
 };
 
-/// Memory of one run, handed out front to back: only what a run uses is ever touched.
+/// Memory of one run, handed out front to back, so that a run touches only what it uses.
 class Arena {
  public:
   Arena() = default;
@@ -120,12 +121,12 @@ class Arena {
   std::int64_t used_ = 0;
 };
 
-/// One message each way between two nodes, between their gateways to each other. What a gateway needs to know is told inside the
-/// nodes, before: what each rank has for every rank of the other node, and how much each expects from there.
+/// Sends one message each way between two nodes, between their gateways to each other. Before that, ranks tell the gateways of
+/// their node what each rank has for every rank of the other node, and how much it expects from there.
 ///
 /// Messages between two ranks match in the order posted, and are awaited in it. Inside a node that order is: sizes, blocks to be
-/// gathered, the block for the receiver itself, blocks from other nodes; those of several nodes in the order of routes_, which is
-/// the same on all ranks of the node.
+/// gathered, the block for the receiver itself, blocks from other nodes. Those of several nodes follow the order of routes_, which
+/// is the same on all ranks of the node.
 class ByNodeAlltoallv final : public Alltoallv {
  public:
   ByNodeAlltoallv(const Topology& topology, Capacity capacity)
@@ -135,7 +136,7 @@ class ByNodeAlltoallv final : public Alltoallv {
         me_(topology.local_rank(topology.rank())),
         out_(topology.size()),
         in_(topology.size()),
-        said_first_(members_.size() + 1) {
+        sent_sizes_first_(members_.size() + 1) {
     make_routes();
     lay_out_sizes();
     for (const Route& route : routes_) {
@@ -144,7 +145,7 @@ class ByNodeAlltoallv final : public Alltoallv {
     size_receives_.resize(members_.size());
     neighbour_receives_.resize(members_.size());
     slice_receives_.resize(routes_.size());
-    // To each neighbour sizes, a block and a slice per crossing; along each route a message.
+    // Each neighbour gets sizes, a block and a slice per crossing. Each route has one message.
     sends_.reserve(members_.size() * (2 + crossings_.size()) + routes_.size());
     arena_ = Arena(arena_bytes());
   }
@@ -157,7 +158,7 @@ class ByNodeAlltoallv final : public Alltoallv {
     arena_.clear();
     sends_.clear();
 
-    // 1. Ranks tell the gateways of their node what to expect. Everything else that needs no answer is sent at once.
+    // 1. Ranks tell the gateways of their node what to expect. Everything that needs no answer is sent at once.
     StageScope stage = channel.stage(Stage::alltoallv_sizes);
     exchange_sizes(node);
     send_to_gateways(node);
@@ -167,14 +168,14 @@ class ByNodeAlltoallv final : public Alltoallv {
     receive_from_neighbours(node);
     receive_from_gateways(node);
 
-    // 2. Gateways put the node's blocks for another together and send them across.
+    // 2. Gateways join the node's blocks for another node and send them across.
     stage.next(Stage::alltoallv_gather);
     for (Crossing& crossing : crossings_) {
       co_await channel.done(crossing.gathers);
       send_across(crossing, channel);
     }
 
-    // 3. Gateways give the ranks of their node what has come for them.
+    // 3. Gateways pass on to the ranks of their node what has arrived for them.
     stage.next(Stage::alltoallv_scatter);
     for (Crossing& crossing : crossings_) {
       co_await channel.done(crossing.arrival);
@@ -189,20 +190,20 @@ class ByNodeAlltoallv final : public Alltoallv {
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return arena_.memory_bytes() + out_.memory_bytes() + in_.memory_bytes() + said_.bytes() + heard_.bytes();
+    return arena_.memory_bytes() + out_.memory_bytes() + in_.memory_bytes() + sent_sizes_.bytes() + received_sizes_.bytes();
   }
 
  private:
   /// The way to and from another node.
   struct Route {
     int node = 0;
-    int gateway = 0;                   ///< local rank, of my node
+    int gateway = 0;                   ///< a local rank of my node
     int peer = 0;                      ///< rank: that node's gateway to mine
-    std::int64_t first_word = 0;       ///< of its sizes in a message of sizes
-    const std::byte* slice = nullptr;  ///< my blocks from there, waiting to be unpacked
+    std::int64_t first_word = 0;       ///< offset of its sizes in a message of sizes
+    const std::byte* slice = nullptr;  ///< my blocks from there, still to be unpacked
   };
 
-  /// A route whose gateway I am.
+  /// A route whose gateway is this rank.
   struct Crossing {
     Crossing(const Route& of_route, std::size_t ranks) : route(&of_route), gathered(ranks), gathers(ranks) {}
     const Route* route;
@@ -213,7 +214,7 @@ class ByNodeAlltoallv final : public Alltoallv {
     Request arrival;
   };
 
-  /// In round r nodes A and (r - A) mod N send to each other: each node has one partner.
+  /// In round r nodes A and (r - A) mod N send to each other, so each node has one partner.
   void make_routes() {
     const int mine = map_.mine(), nodes = map_.nodes();
     for (int round = 0; round < nodes; ++round) {
@@ -226,17 +227,17 @@ class ByNodeAlltoallv final : public Alltoallv {
     }
   }
 
-  /// What a rank says to a gateway is one message. For each of its routes: bytes to every rank of the other node, and bytes from
-  /// that node.
+  /// Lays out the one message from each rank to each gateway. For each of the gateway's routes it holds the bytes for every rank of
+  /// the other node, and the bytes from that node.
   void lay_out_sizes() {
     std::vector<std::int64_t> words(members_.size());
     for (Route& route : routes_) {
       route.first_word = words[at(route.gateway)];
       words[at(route.gateway)] += map_.size(route.node) + 1;
     }
-    std::partial_sum(words.begin(), words.end(), said_first_.begin() + 1);
-    said_ = Buffer<std::int64_t>(said_first_.back());
-    heard_ = Buffer<std::int64_t>(words[at(me_)] * ranks());
+    std::partial_sum(words.begin(), words.end(), sent_sizes_first_.begin() + 1);
+    sent_sizes_ = Buffer<std::int64_t>(sent_sizes_first_.back());
+    received_sizes_ = Buffer<std::int64_t>(words[at(me_)] * ranks());
   }
 
   [[nodiscard]] std::int64_t arena_bytes() const {
@@ -250,29 +251,33 @@ class ByNodeAlltoallv final : public Alltoallv {
 
   /// Returns how many ranks my node has.
   [[nodiscard]] int ranks() const { return static_cast<int>(members_.size()); }
-  [[nodiscard]] std::int64_t words_for(int gateway) const { return said_first_[at(gateway) + 1] - said_first_[at(gateway)]; }
-  /// What local rank `rank` has for every rank of the other node of a route whose gateway I am ...
-  [[nodiscard]] std::span<const std::int64_t> bytes_out(int rank, const Route& route) const {
-    return {heard_of(rank, route), at(map_.size(route.node))};
+  [[nodiscard]] std::int64_t words_for(int gateway) const {
+    return sent_sizes_first_[at(gateway) + 1] - sent_sizes_first_[at(gateway)];
   }
-  /// ... and what it expects from all of them.
-  [[nodiscard]] std::int64_t bytes_in(int rank, const Route& route) const { return heard_of(rank, route)[map_.size(route.node)]; }
-  [[nodiscard]] const std::int64_t* heard_of(int rank, const Route& route) const {
-    return heard_.data() + rank * words_for(me_) + route.first_word;
+  /// Returns what local rank `rank` sends to every rank of the other node, for a route whose gateway is this rank.
+  [[nodiscard]] std::span<const std::int64_t> bytes_out(int rank, const Route& route) const {
+    return {received_sizes_of(rank, route), at(map_.size(route.node))};
+  }
+  /// Returns what that rank expects from all ranks of the other node.
+  [[nodiscard]] std::int64_t bytes_in(int rank, const Route& route) const {
+    return received_sizes_of(rank, route)[map_.size(route.node)];
+  }
+  [[nodiscard]] const std::int64_t* received_sizes_of(int rank, const Route& route) const {
+    return received_sizes_.data() + rank * words_for(me_) + route.first_word;
   }
 
   void exchange_sizes(Channel node) {
     for (const Route& route : routes_) {
-      std::int64_t* word = said_.data() + said_first_[at(route.gateway)] + route.first_word;
+      std::int64_t* word = sent_sizes_.data() + sent_sizes_first_[at(route.gateway)] + route.first_word;
       for (const int rank : map_.members(route.node)) *word++ = out_.bytes(rank);
       *word = in_.bytes(map_.members(route.node));
     }
-    std::copy_n(said_.data() + said_first_[at(me_)], words_for(me_), heard_.data() + me_ * words_for(me_));
+    std::copy_n(sent_sizes_.data() + sent_sizes_first_[at(me_)], words_for(me_), received_sizes_.data() + me_ * words_for(me_));
     for (int s = 1; s < ranks(); ++s) {
       const int to = (me_ + s) % ranks(), from = (me_ - s + ranks()) % ranks();
       const std::int64_t out = words_for(to), in = words_for(me_);
-      if (in > 0) size_receives_[at(from)] = node.receive(heard_.data() + from * in, 8 * in, from, Traffic::control);
-      if (out > 0) sends_.push_back(node.send(said_.data() + said_first_[at(to)], 8 * out, to, Traffic::control));
+      if (in > 0) size_receives_[at(from)] = node.receive(received_sizes_.data() + from * in, 8 * in, from, Traffic::control);
+      if (out > 0) sends_.push_back(node.send(sent_sizes_.data() + sent_sizes_first_[at(to)], 8 * out, to, Traffic::control));
     }
   }
 
@@ -311,7 +316,7 @@ class ByNodeAlltoallv final : public Alltoallv {
     }
   }
 
-  /// My node's blocks for the other node, and the other's for mine.
+  /// Receives my node's blocks for the other node, and the other node's blocks for mine.
   void receive_for(Crossing& crossing, Channel node, Channel channel) {
     const Route& route = *crossing.route;
     std::int64_t arriving = 0;
@@ -347,7 +352,7 @@ class ByNodeAlltoallv final : public Alltoallv {
     }
   }
 
-  /// By destination, then by source: what one rank is to have is one piece.
+  /// Orders blocks by destination, then by source, so that the blocks for one rank are contiguous.
   void send_across(Crossing& crossing, Channel channel) {
     if (crossing.leaving == 0) return;
     const Route& route = *crossing.route;
@@ -399,8 +404,8 @@ class ByNodeAlltoallv final : public Alltoallv {
   Blocks<std::byte> in_;
   std::vector<Route> routes_;
   std::vector<Crossing> crossings_;
-  std::vector<std::int64_t> said_first_;  // words of said_ before those for each gateway
-  Buffer<std::int64_t> said_, heard_;     // sizes: mine, by gateway; those of the node's ranks that are for me
+  std::vector<std::int64_t> sent_sizes_first_;        // words of sent_sizes_ before those for each gateway
+  Buffer<std::int64_t> sent_sizes_, received_sizes_;  // my sizes, by gateway; the sizes from the node's ranks for me
   std::vector<Request> size_receives_, neighbour_receives_, slice_receives_, sends_;
   Arena arena_;
 };

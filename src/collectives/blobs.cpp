@@ -56,7 +56,7 @@ task<void> BlobExchange::scatter(Channel channel, const std::vector<Blob>& parts
   }
 }
 
-/// Along a binomial tree: rank r hears from r without its highest bit.
+/// Sends along a binomial tree: rank r receives from the rank that is r without its highest bit.
 task<void> BlobExchange::broadcast(Channel channel, Blob& blob) {
   const int rank = channel.rank(), ranks = channel.size();
   int bit = 1;

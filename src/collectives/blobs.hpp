@@ -1,4 +1,4 @@
-// blobs.hpp: runs of bytes whose lengths differ, between rank 0 and the others.
+// blobs.hpp: exchange of byte strings of different lengths between rank 0 and the others.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace weir {
 
 using Blob = std::vector<std::uint8_t>;
 
-/// Moves blobs along a channel. It must outlive the run, however the run ends.
+/// Moves blobs along a channel. Must outlive the run, however the run ends.
 class BlobExchange {
  public:
-  /// Sets all[r] on rank 0 to what rank r gave as `mine`, which must stay until the call has ended.
+  /// Sets all[r] on rank 0 to what rank r gave as `mine`, which must stay valid until the call has ended.
   task<void> gather(Channel channel, const Blob& mine, std::vector<Blob>& all);
-  /// Sets `mine` of rank r to what rank 0 has as parts[r].
+  /// Sets `mine` on rank r to parts[r] of rank 0.
   task<void> scatter(Channel channel, const std::vector<Blob>& parts, Blob& mine);
   /// Sets `blob` to that of rank 0.
   task<void> broadcast(Channel channel, Blob& blob);

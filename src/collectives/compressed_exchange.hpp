@@ -1,5 +1,5 @@
-// compressed_exchange.hpp: sums of what compressors make: of bytes, by the packed algorithms, or of dense values and factors, which
-// a compressor has summed by a dense algorithm.
+// compressed_exchange.hpp: sums of what compressors make: bytes, summed by the packed algorithms, or dense values and factors,
+// which a compressor sums with a dense algorithm.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@ namespace weir {
 class CompressedExchange {
  public:
   virtual ~CompressedExchange() = default;
-  /// `out` becomes the sum over the ranks of what travels of `values`, divided by the problem's divisor; bitwise the same on every
-  /// rank. `rest` becomes what of `values` is not in that sum: the sum of all ranks' values is that of what all deliver, undivided,
-  /// and of all ranks' rests; nullptr: nobody wants to know. `out` and `rest` may each be `values`, and not the same.
+  /// Sets `out` to the sum over the ranks of what travels of `values`, divided by the spec's divisor; bitwise the same on every
+  /// rank. Sets `rest` to the part of `values` that is not in that sum: the sum of all ranks' `values` equals the undivided update
+  /// plus the sum of all ranks' `rest`. `rest` may be nullptr. `out` or `rest` may be `values`, but not both.
   ///
   /// All ranks give the same `draw`, except its stream, which is the rank. Streams from `ranks` on are the same on every rank.
   virtual task<void> run(Channel channel, Draw draw, const float* values, float* rest, float* out) = 0;
   virtual void reset() {}
-  /// All that reset() resets.
+  /// Visits all that reset() resets.
   virtual void visit_state(StateVisitor& /*visitor*/) {}
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
 };
 
-/// What a compressor that has dense values summed is built for.
+/// What a compressor that sums dense values is built for.
 struct LinearSpec {
   std::int64_t count = 0;  ///< n
-  std::int64_t k = 0;      ///< of density
+  std::int64_t k = 0;      ///< from the density
   int ranks = 1;
   double divisor = 1;  ///< delivered values are divided by this
-  /// The plan's dense algorithm for an array of `count` elements, of which it makes the sum divided by `divisor`.
+  /// Makes the plan's dense algorithm for an array of `count` elements, which sums it and divides by `divisor`.
   std::function<std::unique_ptr<DenseAllreduce<float>>(std::int64_t count, double divisor)> make_dense;
 };
 

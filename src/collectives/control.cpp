@@ -59,7 +59,7 @@ task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_
     both[1] = channel.send(scratch, part, (rank - distance + size) % size, Traffic::control);
     co_await channel.done(both);
   }
-  // scratch starts with my own block; `all` starts with rank 0's.
+  // `scratch` starts with my own block; `all` starts with rank 0's.
   const std::int64_t tail = (size - rank) * bytes;
   std::memcpy(all + rank * bytes, scratch, static_cast<std::size_t>(tail));
   std::memcpy(all, scratch + tail, static_cast<std::size_t>(rank * bytes));
@@ -67,7 +67,7 @@ task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_
 
 task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t bytes, int root) {
   const int size = channel.size();
-  const int place = (channel.rank() - root + size) % size;  // in the tree, whose root has place 0
+  const int place = (channel.rank() - root + size) % size;  // in the tree, whose root has position 0
   int below = 1;                                            // distance to the farthest child, doubled
   while (below < size && (place & below) == 0) below *= 2;
   if (place != 0) co_await channel.done(channel.receive(data, bytes, (place - below + root) % size, Traffic::control));

@@ -1,5 +1,6 @@
-// device_space.hpp: what an exchange does with the entries of one rank, in CUDA memory: the members of HostSpace as work on the
-// plan's stream. The host waits in tasks only: for counts, before messages are sent, and at the end for what the decoded ones were.
+// device_space.hpp: the operations of an exchange on the entries of one rank, in CUDA memory: the members of HostSpace as work on
+// the plan's stream. The host waits only in tasks: for counts, before messages are sent, and at the end to check the decoded
+// messages.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ class DeviceSpace {
   static constexpr bool asynchronous = true;
   static constexpr MemorySpace memory = MemorySpace::cuda;
 
-  /// Messages go through pinned memory, as large as theirs, unless the transport takes GPU memory.
+  /// Sends messages through pinned memory of the same size, unless the transport accepts GPU memory.
   class StagingBuffer {
    public:
     StagingBuffer(const DeviceSpace& space, std::int64_t bytes) : pinned_(space.direct_ ? 0 : bytes) {}
@@ -41,13 +42,13 @@ class DeviceSpace {
         scratch_(std::max(kernels::cuda::scratch_bytes(most), wire::cuda::decode_scratch<T>(most))),
         counts_(spec.ranks),
         bins_(kth_bins + 1),
-        told_(1),
+        cut_counts_(1),
         words_(std::max(kth_bins + 1, spec.ranks)),
         boundaries_(spec.ranks + 1),
         verdicts_(pieces) {}
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return scratch_.bytes() + counts_.bytes() + bins_.bytes() + told_.bytes() + words_.bytes() + boundaries_.bytes() +
+    return scratch_.bytes() + counts_.bytes() + bins_.bytes() + cut_counts_.bytes() + words_.bytes() + boundaries_.bytes() +
            verdicts_.bytes();
   }
 
@@ -134,9 +135,9 @@ class DeviceSpace {
     *above = words_.data()[kth_bins];
   }
   task<CutCounts> count_cut(Channel channel, Segment entries, Key<T> key) {
-    kernels::cuda::count_cut(queue(), entries.values, extent(entries), key, told_.data());
+    kernels::cuda::count_cut(queue(), entries.values, extent(entries), key, cut_counts_.data());
     co_await done(channel);
-    co_return *told_.data();
+    co_return *cut_counts_.data();
   }
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
     const Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
@@ -163,10 +164,10 @@ class DeviceSpace {
   int device_;
   bool direct_;
   cuda::DeviceArray<std::byte> scratch_;
-  cuda::DeviceArray<std::int64_t> counts_;  // of the sums of a tree, and, last, of what was kept
+  cuda::DeviceArray<std::int64_t> counts_;  // of the sums of a tree, and at the end of what was kept
   cuda::DeviceArray<std::uint64_t> bins_;
-  // What the device tells the host; written and read before the next thing is asked for.
-  cuda::PinnedArray<CutCounts> told_;
+  // Results that the device returns to the host. Each is read before the next is requested.
+  cuda::PinnedArray<CutCounts> cut_counts_;
   cuda::PinnedArray<std::uint64_t> words_, boundaries_;
   cuda::PinnedArray<std::int64_t> verdicts_;  // of the messages decoded since the last wait
   std::int64_t decoded_ = 0;

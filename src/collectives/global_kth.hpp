@@ -1,4 +1,4 @@
-// global_kth.hpp: the k-th largest magnitude among all ranks' values, by small allreduced histograms instead of gathering.
+// global_kth.hpp: finds the k-th largest magnitude among all ranks' values, by small allreduced histograms instead of gathering.
 #pragma once
 
 #include "async/channel.hpp"
@@ -8,7 +8,7 @@
 
 namespace weir {
 
-/// What to select: every key above `key`, and the first `ties` with exactly that key (in rank order, then in index order).
+/// The entries to select: every key above `key`, and the first `ties` with exactly that key (in rank order, then in index order).
 template <class T>
 struct GlobalCut {
   Key<T> key = 0;
@@ -17,15 +17,15 @@ struct GlobalCut {
 
 inline constexpr int kth_bins = 128;
 inline constexpr int kth_bin_bits = 7;
-/// Words that travel in a round: counts are below 2^32, two share a word.
+/// Words that travel in a round. Counts are below 2^32, so two share a word.
 inline constexpr std::int64_t kth_words = kth_bins / 2 + 1;
-/// Words of scratch for global_kth.
+/// Words of scratch for global_kth().
 inline constexpr std::int64_t kth_scratch = kth_bins + 1 + 2 * kth_words;
-/// The most rounds it takes: one for a guess that fails, then 7 bits of the key each.
+/// The most rounds of global_kth(): one for a guess that fails, then one for each 7 bits of the key.
 template <class T>
 inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
 
-/// What global_kth() looks at first: keys near the last cut. Without a `guess`, all of them.
+/// The keys that global_kth() examines first: those near the last cut, or all keys without a `guess`.
 template <class T>
 struct KthWindow {
   static constexpr Key<T> highest = ~Key<T>{0} >> 1;
@@ -39,8 +39,8 @@ struct KthWindow {
   }
 };
 
-/// Exact, ties included: the cut selects k entries on all ranks together, or all nonzero ones when there are fewer. With a good
-/// `guess` (last iteration's key; 0 for none) two or three rounds suffice. Same result on every rank.
+/// Finds the exact cut, ties included: it selects k entries on all ranks together, or all nonzero entries if there are fewer. With
+/// a good `guess` (last iteration's key; 0 for none) two or three rounds suffice. Returns the same result on every rank.
 template <class T, class Space>
 task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
                               std::uint64_t* scratch) {

@@ -1,8 +1,8 @@
-// host_space.hpp: what an exchange does with the entries of one rank, in host memory. DeviceSpace in device_space.hpp has the same
-// members for CUDA memory: algorithms are templates over the two.
+// host_space.hpp: the operations of an exchange on the entries of one rank, in host memory. DeviceSpace in device_space.hpp has the
+// same members for CUDA memory: algorithms are templates over the two.
 //
-// Everything but the tasks only has to be under way when a call returns, and is done in the order of the calls; `done` waits for
-// it. Messages lie in `wire` memory when they are sent and received, and in `local` memory when they are written and read.
+// Except for tasks, a call may return before its work is done. Work is done in the order of the calls; `done` waits for it.
+// Messages are in `wire` memory when they are sent and received, and in `local` memory when they are written and read.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace weir {
 
-/// Memory of messages, as kernels and as the transport see it.
+/// The memory of messages, as kernels and as the transport see it.
 struct Message {
   std::byte* local = nullptr;
   std::byte* wire = nullptr;
@@ -34,11 +34,11 @@ class HostSpace {
   using Segment = coo::Segment<T>;
   template <class V>
   using Array = Buffer<V>;
-  /// Whether work goes on after a call: it then pays to ask for much before waiting for any of it.
+  /// True if work goes on after a call returns. It then pays to queue several calls before waiting.
   static constexpr bool asynchronous = false;
   static constexpr MemorySpace memory = MemorySpace::host;
 
-  /// Gives memory for messages its wire side.
+  /// Adds the wire side to the memory of messages.
   class StagingBuffer {
    public:
     StagingBuffer(const HostSpace&, std::int64_t /*bytes*/) {}
@@ -46,50 +46,50 @@ class HostSpace {
     [[nodiscard]] std::int64_t bytes() const { return 0; }
   };
 
-  /// No vector, message or sum has more than `most` entries; of at most `pieces` messages at a time.
+  /// `most` bounds the entries of each vector, message and sum. At most `pieces` messages are handled at a time.
   HostSpace(const ExchangeSpec& spec, std::int64_t most, std::int64_t /*pieces*/)
       : threads_(spec.threads), merge_(spec.threads, most) {}
   [[nodiscard]] std::int64_t memory_bytes() const { return merge_.memory_bytes(); }
 
-  /// Until all that was asked for is done. Throws Error(WEIR_ERR_TRANSPORT) if a message that was read is malformed.
+  /// Waits until all work is done. Throws Error(WEIR_ERR_TRANSPORT) if a message that was read is malformed.
   task<void> done(Channel) { co_return; }
 
-  /// As wire::encode, into to.local.
+  /// Encodes into to.local, as wire::encode does.
   std::int64_t encode(wire::Wire wire, const std::uint32_t* indices, const T* values, std::int64_t count, std::uint32_t base,
                       std::uint64_t range, Message to) {
     return wire::encode(wire, indices, values, count, base, range, to.local, threads_);
   }
-  /// What has been encoded in from.local can be sent from from.wire, once done.
+  /// Moves what was encoded in from.local to from.wire. It can be sent after done().
   void push(Message, std::int64_t /*bytes*/) {}
-  /// What has been received in from.wire is in from.local.
+  /// Moves what was received in from.wire to from.local.
   void pull(Message, std::int64_t /*bytes*/) {}
-  /// As wire::decode, from local memory.
+  /// Decodes from local memory, as wire::decode does.
   void decode(wire::Wire wire, const std::byte* from, std::int64_t bytes, std::int64_t count, std::uint32_t base,
               std::uint64_t range, std::uint32_t* indices, T* values) {
     wire::decode(wire, from, bytes, count, base, range, indices, values, threads_);
   }
 
-  /// As the kernel, of the entries' indices.
+  /// Computes the quantiles of the entries' indices, as the kernel does.
   task<void> quantiles(Channel, SparseVector<T> entries, int parts, std::uint64_t* out) {
     kernels::host::quantiles(entries.indices, entries.count, parts, out);
     co_return;
   }
-  /// counts[j] = number of the entries in region j.
+  /// Sets counts[j] to the number of entries in region j.
   task<void> count_regions(Channel, SparseVector<T> entries, const Boundaries& boundaries, std::uint64_t* counts) {
     kernels::host::count_regions(entries.indices, entries.count, boundaries.data(), static_cast<int>(boundaries.size()) - 1,
                                  counts);
     co_return;
   }
-  /// Memory for indices_of, for so many of them.
+  /// Memory for indices_of(), for a given number of indices.
   class IndexCopy {
    public:
     explicit IndexCopy(std::int64_t /*size*/) {}
     [[nodiscard]] std::int64_t bytes() const { return 0; }
   };
-  /// The indices where the host can read them.
+  /// Returns the indices in memory that the host can read.
   task<std::span<const std::uint32_t>> indices_of(Channel, SparseVector<T> entries, IndexCopy&) { co_return entries.index_span(); }
 
-  /// `to` becomes the first from.count entries with `offset` added to the indices, modulo 2^32.
+  /// Copies the first from.count entries to `to`, with `offset` added to the indices, modulo 2^32.
   void copy_shifted(SparseVector<T> from, std::uint32_t offset, Segment to) {
     std::copy_n(from.values, from.count, to.values);
     kernels::host::shift_indices(from.indices, from.count, offset, to.indices);
@@ -98,7 +98,8 @@ class HostSpace {
     kernels::host::shift_indices(entries.indices, entries.count, offset, entries.indices);
   }
 
-  /// The memory of `to` becomes a + b, or a; returns it with its count. `number` is that of the sum among those of one tree.
+  /// Write a + b, or a, to the memory of `to`. Return it with its count. `number` is the index of the sum among those of one
+  /// tree.
   [[nodiscard]] Segment merge_add(Segment a, Segment b, Segment to, int /*number*/) {
     to.count = merge_.merge_add(a, b, to);
     return to;
@@ -111,7 +112,7 @@ class HostSpace {
   }
   task<std::int64_t> count_of(Channel, Segment entries) { co_return entries.count; }
 
-  /// As the kernel, into `bins` and `above` of the host, which it sets.
+  /// Computes the histogram as the kernel does, into `bins` and `above` of the host, which it sets.
   task<void> histogram(Channel, Segment entries, Key<T> low, Key<T> high, int shift, std::span<std::uint64_t> bins,
                        std::uint64_t* above) {
     std::fill(bins.begin(), bins.end(), 0);
@@ -122,8 +123,8 @@ class HostSpace {
   task<CutCounts> count_cut(Channel, Segment entries, Key<T> key) {
     co_return kernels::host::count_cut(entries.values, entries.count, key);
   }
-  /// Entries with a key above `key`, and the first `ties` with that key: `kept` in all, as the caller knows. `to` has room for
-  /// select_padding more.
+  /// Keeps the entries with a key above `key`, and the first `ties` with that key: `kept` in all, as the caller knows. `to` must
+  /// have room for select_padding more.
   [[nodiscard]] Segment keep(Segment entries, Key<T> key, std::int64_t ties, std::int64_t kept, Segment to) {
     Band<T> band{static_cast<Key<T>>(key + 1), key, 0, ties};
     kernels::host::select_band<T>(entries.indices, entries.values, entries.count, band, to.indices, to.values, nullptr, 0);
@@ -131,14 +132,14 @@ class HostSpace {
     return to;
   }
 
-  /// Dense: y += x, and y = x.
+  /// Work on dense arrays: y += x, and y = x.
   void add_values(const T* x, T* y, std::int64_t count) { weir::add_values(threads_, x, y, count); }
   void copy_values(const T* x, T* y, std::int64_t count) { std::copy_n(x, count, y); }
-  /// By the divisor.
+  /// Divides the entries by the divisor.
   void divide(Segment entries, const ExchangeSpec& spec) {
     if (spec.divisor != 1) kernels::host::divide(entries.values, entries.count, static_cast<T>(spec.divisor));
   }
-  /// As wire::subtract_rounded.
+  /// Subtracts as wire::subtract_rounded does.
   void subtract_rounded(wire::Wire wire, Segment entries) { wire::subtract_rounded(wire, entries.values, entries.count); }
 
  private:

@@ -1,6 +1,6 @@
-// memory_spaces.hpp: factories of algorithms that are templates over the memory space. They make what the spec's memory asks for.
+// memory_spaces.hpp: factories of algorithms that are templates over the memory space. They use the spec's memory.
 //
-// Host memory and CUDA memory are compiled apart: what is for CUDA memory is instantiated in memory_spaces_cuda.cpp, which a build
+// Host and CUDA memory are compiled separately: the code for CUDA memory is instantiated in memory_spaces_cuda.cpp, which a build
 // without CUDA replaces by memory_spaces_stub.cpp.
 #pragma once
 
@@ -14,13 +14,13 @@
 
 namespace weir {
 
-/// The factories of a sparse algorithm for CUDA memory. They throw Error(WEIR_ERR_UNSUPPORTED) where the build has no CUDA.
+/// The factories of a sparse algorithm for CUDA memory. They throw Error(WEIR_ERR_UNSUPPORTED) if the build has no CUDA.
 template <template <class T, class Space> class Algorithm>
 struct SparseInCudaMemory {
   static std::unique_ptr<SparseAllreduce<float>> float32(const ExchangeSpec& spec);
   static std::unique_ptr<SparseAllreduce<double>> float64(const ExchangeSpec& spec);
 };
-/// The same of a packed algorithm, with a codec for CUDA memory whose messages have a fixed size.
+/// The same for a packed algorithm, with a codec for CUDA memory whose messages have a fixed size.
 template <template <class Space> class Algorithm>
 struct PackedInCudaMemory {
   static std::unique_ptr<CompressedExchange> make(const ExchangeSpec& spec, std::unique_ptr<PackedCodec> codec);

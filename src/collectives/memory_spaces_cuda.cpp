@@ -1,4 +1,4 @@
-// The algorithms that exchange what is in CUDA memory; the entries of the others are staged.
+// Instantiates the algorithms that exchange CUDA memory. The entries of other algorithms are staged.
 #include "collectives/allreduce_oktopk.hpp"
 #include "collectives/allreduce_packed_allgather.hpp"
 #include "collectives/allreduce_packed_reduce_scatter.hpp"
@@ -23,7 +23,7 @@ std::unique_ptr<CompressedExchange> PackedInCudaMemory<Algorithm>::make(const Ex
   return std::make_unique<Algorithm<DeviceSpace<float>>>(spec, std::move(codec));
 }
 
-// As in memory_spaces_stub.cpp.
+// The same list as in memory_spaces_stub.cpp.
 template struct SparseInCudaMemory<OkTopk>;
 template struct SparseInCudaMemory<TopkAllgather>;
 template struct SparseInCudaMemory<TopkDsa>;

@@ -1,4 +1,4 @@
-// What a build without CUDA has in place of memory_spaces_cuda.cpp.
+// Replaces memory_spaces_cuda.cpp in a build without CUDA.
 #include "base/error.hpp"
 #include "collectives/memory_spaces.hpp"
 #include "cuda/runtime.hpp"
@@ -34,7 +34,7 @@ std::unique_ptr<CompressedExchange> PackedInCudaMemory<Algorithm>::make(const Ex
   refuse();
 }
 
-// As in memory_spaces_cuda.cpp.
+// The same list as in memory_spaces_cuda.cpp.
 template struct SparseInCudaMemory<OkTopk>;
 template struct SparseInCudaMemory<TopkAllgather>;
 template struct SparseInCudaMemory<TopkDsa>;

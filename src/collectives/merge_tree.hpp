@@ -1,8 +1,7 @@
 // merge_tree.hpp: the sum of P sorted sparse vectors, in the order of a binary tree over the ranks: ((0+1)+(2+3))+...
 //
-// A node is summed as soon as both its children are there, whatever the order of arrival, so reductions overlap the transfers
-// that are still under way; and the order of additions depends on nothing but P, so the sum is bitwise the same on every run
-// and for every choice of region boundaries.
+// A node is summed as soon as both its children have arrived, in whatever order, so reductions overlap the remaining transfers. The
+// order of additions depends only on P, so the sum is bitwise the same on every run and for every choice of region boundaries.
 #pragma once
 
 #include <bit>
@@ -19,8 +18,8 @@ class MergeTree {
  public:
   using Segment = coo::Segment<T>;
 
-  /// For `ranks` vectors of `capacity` entries together, in memory of its own or, if there is one, in `scratch`. Both `space` and
-  /// `scratch` outlive it.
+  /// Holds `ranks` vectors of `capacity` entries together, in `scratch` if that is not null, otherwise in memory of its own.
+  /// `space` and `scratch` must outlive the object.
   MergeTree(Space& space, int ranks, std::int64_t capacity, Scratch* scratch = nullptr)
       : space_(space),
         scratch_(scratch),
@@ -60,19 +59,19 @@ class MergeTree {
     }
   }
 
-  /// Entries that fit.
+  /// Returns the number of entries of all leaves together.
   [[nodiscard]] std::int64_t total() const { return prefix_.back(); }
 
-  /// Where the message with the vector of `rank` may be received: as much memory as its entries take in coordinate format.
-  /// `staging` is that of landing_bytes().
+  /// Returns memory to receive the message with the vector of `rank`: as much as its entries take in coordinate format. `staging`
+  /// is that of landing_bytes().
   [[nodiscard]] Message incoming(int rank, const typename Space::StagingBuffer& staging) {
     return staging.at(half(1), offset_[static_cast<std::size_t>(rank)]);
   }
   [[nodiscard]] std::int64_t landing_bytes() const { return half_bytes_; }
-  /// Where the vector of `rank` belongs.
+  /// Returns the memory for the vector of `rank`.
   [[nodiscard]] Segment leaf(int rank) { return segment(0, rank); }
 
-  /// The leaf of `rank` is filled: sums every node that is now complete.
+  /// Records that the leaf of `rank` is filled, and sums every node that is now complete.
   void arrived(int rank) {
     int index = rank;
     for (int level = 0;; ++level) {
@@ -87,15 +86,15 @@ class MergeTree {
     }
   }
 
-  /// The sum, once every leaf has arrived.
+  /// Returns the sum, once every leaf has arrived.
   [[nodiscard]] Segment root() { return segment(levels_ - 1, 0); }
-  /// The root's memory, for messages once its entries are spent.
+  /// Returns the root's memory, for messages once its entries are no longer needed.
   [[nodiscard]] Message spent_root(const typename Space::StagingBuffer& staging) {
     return staging.at(reinterpret_cast<std::byte*>(root().values), 0);
   }
-  /// Memory that the root does not use, for root().count entries and padding.
+  /// Returns memory that the root does not use, for root().count entries and padding.
   [[nodiscard]] Segment spare() { return coo::view<T>(half(levels_), prefix_.back() + select_padding); }
-  /// Also of what others use, too.
+  /// Includes memory that it shares with others.
   [[nodiscard]] std::int64_t memory_bytes() const { return 2 * half_bytes_; }
 
  private:
@@ -106,8 +105,8 @@ class MergeTree {
   };
 
   [[nodiscard]] std::byte* half(int level) const { return memory_ + (level & 1) * half_bytes_; }
-  // A node lies in the half of its level's parity, on the range of its leaves: its grandchildren's, which are spent by then, as are
-  // the messages where level 1 lies.
+  // Levels alternate between two halves of the memory. A node lies on the range of its leaves and overwrites its grandchildren,
+  // which have been merged already. Level 1 overwrites the received messages.
   Segment segment(int level, int index) {
     const auto ranks = offset_.size() - 1;
     const auto first = static_cast<std::size_t>(index) << level;
@@ -132,7 +131,7 @@ class MergeTree {
   std::int64_t half_bytes_;
   int levels_;
   std::vector<std::int64_t> offset_, prefix_;  // bytes and entries before each leaf
-  std::vector<std::vector<Node>> nodes_;       // by level
+  std::vector<std::vector<Node>> nodes_;       // per level
   typename Space::template Array<std::byte> own_;
   std::byte* memory_ = nullptr;  // two halves
   int sums_ = 0;

@@ -13,7 +13,7 @@ ShardMap::ShardMap(const Topology& topology, std::int64_t count)
 
 std::int64_t ShardMap::part_of(std::int64_t k, int shard, std::int64_t iteration) const {
   if (count_ == 0) return 0;
-  // Counts are below 2^32, so nothing here overflows. The shift moves ends of shards onto each other: with k = 1, iteration i
+  // Counts are below 2^32, so nothing here overflows. The shift moves the ends of shards onto each other: with k = 1, iteration i
   // serves shard S - 1 - i, whatever the remainder of count / S.
   const auto n = static_cast<std::uint64_t>(count_), wanted = static_cast<std::uint64_t>(k);
   const auto shift = static_cast<std::uint64_t>(count_ - begin(shards_ - static_cast<int>(iteration % shards_)));

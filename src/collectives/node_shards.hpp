@@ -1,5 +1,5 @@
 // node_shards.hpp: the in-node steps of hierarchical algorithms (CommLib Algorithm 2, section 5.3). The elements are cut into as
-// many shards as the smallest node has ranks; shard s belongs to the rank of local rank s on every node. Other ranks of larger
+// many shards as the smallest node has ranks. Shard s belongs to the rank of local rank s on every node. Other ranks of larger
 // nodes give their part and receive the result.
 #pragma once
 
@@ -20,30 +20,30 @@
 
 namespace weir {
 
-/// Who owns what of [0, count).
+/// Maps the shards of [0, count) to their owners.
 class ShardMap {
  public:
   ShardMap(const Topology& topology, std::int64_t count);
-  /// The same for other groups than nodes: this rank owns shard `mine`, or none. `members` and `owners`, as node() and rail(),
-  /// outlive it.
+  /// Maps shards in other groups than nodes. This rank owns shard `mine`, or no shard if that is -1. `members` and `owners` take
+  /// the place of node() and rail(), and must outlive the object.
   ShardMap(std::int64_t count, int shards, int mine, std::span<const int> members, std::span<const int> owners)
       : count_(count), shards_(shards), mine_(mine), node_(members), rail_(owners) {}
 
   [[nodiscard]] int shards() const { return shards_; }
-  /// My own shard, -1 for ranks that own none.
+  /// Returns my own shard, or -1 for ranks that own none.
   [[nodiscard]] int mine() const { return mine_; }
   [[nodiscard]] std::int64_t begin(int shard) const {
     return static_cast<std::int64_t>(part_begin(static_cast<std::uint64_t>(count_), shard, shards_));
   }
   [[nodiscard]] std::int64_t size(int shard) const { return begin(shard + 1) - begin(shard); }
-  /// Shard `shard`'s part of k entries in iteration `iteration`: proportional to its size, at most all of it; the parts of all
-  /// shards add up to k. What does not divide evenly goes to another shard each iteration: with k > 0, every shard that has
-  /// elements has had a part within shards() iterations.
+  /// Returns the part of k entries that `shard` has in iteration `iteration`. It is proportional to the shard's size, and at most
+  /// all of it. The parts of all shards add up to k. The remainder goes to another shard each iteration: with k > 0, every shard
+  /// that has elements has had a part within shards() iterations.
   [[nodiscard]] std::int64_t part_of(std::int64_t k, int shard, std::int64_t iteration) const;
-  /// Ranks of my node, in the order of their local ranks, and the owners of my shard on all nodes.
+  /// Return the ranks of my node, in the order of their local ranks, and the owners of my shard on all nodes.
   [[nodiscard]] std::span<const int> node() const { return node_; }
   [[nodiscard]] std::span<const int> rail() const { return rail_; }
-  /// Where each shard begins, and the last one ends.
+  /// Returns where each shard begins, and where the last one ends.
   [[nodiscard]] std::vector<std::int64_t> bounds() const {
     std::vector<std::int64_t> all;
     for (int shard = 0; shard <= shards(); ++shard) all.push_back(begin(shard));
@@ -57,23 +57,23 @@ class ShardMap {
   std::span<const int> node_, rail_;
 };
 
-/// Dense: my shard of the node's sum, and a whole array from all shards. `node` is the channel of the node's ranks. Data goes
-/// through memory that the node's ranks share, or by messages if they share no memory.
+/// Dense steps: sums my shard over the node, and gathers a whole array from all shards. `node` is the channel of the node's ranks.
+/// Data goes through memory that the node's ranks share, or by messages if they share no memory.
 template <class T>
 class NodeReduceScatter {
  public:
-  /// `in_place`: sums take the place of gradients, and messages are sent from there. Else no message uses a gradient's memory.
+  /// `in_place`: sums replace gradients, and messages are sent from there. Otherwise no message uses a gradient's memory.
   NodeReduceScatter(const ShardMap& map, const ExchangeSpec& spec, bool in_place) : map_(map), threads_(spec.threads) {
     if (map.node().size() == 1) return;
     shared_ = spec.shared;
     if (shared_) return;
     if (map.mine() >= 0) staging_ = Buffer<T>(std::min(map.size(0), chunk) * window);
-    if (!in_place) copy_ = Buffer<T>(spec.count);  // messages that a timeout leaves under way outlive the caller's gradient
+    if (!in_place) copy_ = Buffer<T>(spec.count);  // messages that a timeout leaves in flight may outlive the caller's gradient
   }
 
-  /// 1. Shows the other owners' shards of `gradient`, and copies my own to `own`, where reduce() finds it; nullptr: reduce() reads
-  /// it from the gradient, a pass less. All ranks of the node must hear of it from each other (a control message will do) before
-  /// reduce.
+  /// 1. Publishes the other owners' shards of `gradient`, and copies my own to `own`, from which reduce() reads it. If `own` is
+  /// nullptr, reduce() reads the gradient, which saves a pass. Between publish and reduce, all ranks of the node must have
+  /// synchronised, for example by a control message.
   void publish(int me, const T* gradient, T* own) {
     own_ = my_size() > 0 ? gradient + map_.begin(me) : nullptr;
     if (own != nullptr && own_ != nullptr) {
@@ -89,8 +89,8 @@ class NodeReduceScatter {
     sync_shared_memory();
   }
 
-  /// 2. shard[0 .. size) = sum over the node's ranks of gradient[begin .. begin + size), for owners; `shard` may be where my own
-  /// part is. Summed in the order me, me - 1, me - 2, ... of local ranks, cyclically.
+  /// 2. Sets shard[0 .. size) on owners to the sum over the node's ranks of gradient[begin .. begin + size). `shard` may be the
+  /// memory of my own part. Sums in the order me, me - 1, me - 2, ... of local ranks, cyclically.
   task<void> reduce(Channel node, T* shard) {
     if (shared_) {
       reduce_shared(node, shard);
@@ -121,7 +121,7 @@ class NodeReduceScatter {
     }
   }
 
-  /// Every owner's `data[begin .. begin + size)` reaches all ranks of the node.
+  /// Sends every owner's `data[begin .. begin + size)` to all ranks of the node.
   task<void> allgather(Channel node, T* data) {
     const int me = node.rank(), ranks = node.size();
     if (shared_) {
@@ -151,7 +151,7 @@ class NodeReduceScatter {
 
  private:
   using Pair = std::array<Request, 2>;
-  // A chunk is added while it is in the second-level cache and the next ones are under way.
+  // A chunk is added while it is in the second-level cache and the next ones are in flight.
   static constexpr std::int64_t chunk = 65536, window = 4;
 
   [[nodiscard]] static std::int64_t part(std::int64_t count, std::int64_t first) {
@@ -163,7 +163,7 @@ class NodeReduceScatter {
   [[nodiscard]] std::int64_t my_size() const { return map_.mine() < 0 ? 0 : map_.size(map_.mine()); }
   [[nodiscard]] T* memory(int member) const { return reinterpret_cast<T*>(shared_.of(member)); }
 
-  /// The first sum of a chunk starts from my own values while they are in the caches for it.
+  /// Starts the first sum of a chunk from my own values while they are in the cache.
   void begin_sum(T* shard, std::int64_t first, std::int64_t size) const {
     if (own_ != shard) std::copy_n(own_ + first, size, shard + first);
   }
@@ -185,24 +185,24 @@ class NodeReduceScatter {
   ShardMap map_;
   Threads threads_;
   SharedMemory shared_;
-  const T* own_ = nullptr;        // my shard of my gradient
-  const T* published_ = nullptr;  // what messages are sent from
-  Buffer<T> copy_;                // of gradients that must not be read later
+  const T* own_ = nullptr;        // my own shard of the gradient
+  const T* published_ = nullptr;  // the memory that messages are sent from
+  Buffer<T> copy_;                // a copy of gradients that must not be read later
   Buffer<T> staging_;
   std::array<std::uint64_t, 2> words_{};
   std::array<Pair, window> in_flight_;
 };
 
-/// How all owners' messages reach all ranks of a group: each straight to every other, or by recursive doubling, where no rank sends
-/// its own more than log2 P times. The first suits links within a node, the second networks, and shards of unequal weight.
+/// How all owners' messages reach all ranks of a group: each directly to every other, or by recursive doubling, in which no rank
+/// sends its own more than log2 P times. The first suits links within a node. The second suits networks, and shards of unequal
+/// weight.
 enum class Gathering { direct, doubling };
 
-/// Sparse: all shards' updates at all ranks of the node.
+/// Sparse step: gathers all shards' updates on all ranks of the node.
 template <class T, class Space = HostSpace<T>>
 class NodeAllgather {
  public:
-  /// No shard's update has more than `capacity` entries, all together have no more than `total`. `spec` is the whole one,
-  /// before sharding.
+  /// `capacity` bounds the entries of each shard's update, `total` those of all together. `spec` is the whole one, before sharding.
   NodeAllgather(const ShardMap& map, std::int64_t capacity, std::int64_t total, const ExchangeSpec& spec,
                 Gathering gathering = Gathering::direct)
       : map_(map),
@@ -219,8 +219,8 @@ class NodeAllgather {
         indices_(total),
         values_(total) {}
 
-  /// `mine` is my shard's outcome, undivided, indices relative to the shard (for ranks without one: nothing but perhaps an
-  /// input error). Returns the outcome of all shards together, divided. Input errors of any shard reach every rank.
+  /// `mine` is my shard's outcome, undivided, with indices relative to the shard. For ranks without a shard it holds at most an
+  /// input error. Returns the outcome of all shards together, divided. Input errors of any shard reach every rank.
   task<SparseOutcome<T>> run(Channel node, const SparseOutcome<T>& mine) {
     const int me = node.rank(), ranks = node.size();
     Card card{mine.input_error, static_cast<std::uint64_t>(mine.update.count), mine.counted};
@@ -233,8 +233,8 @@ class NodeAllgather {
     }
     if (all.input_error) co_return all;
 
-    // Doubling wants the blocks of ranks me, me + 1, ... in this order, cyclically, mine in its place. Else mine lies behind those
-    // of the others.
+    // Doubling needs the blocks of ranks me, me + 1, ... in this order, cyclically, with mine in place. Otherwise mine is behind
+    // those of the others.
     const bool doubling = gathering_ == Gathering::doubling;
     offset_[0] = 0;
     for (int i = 0; i < ranks; ++i) {
@@ -310,7 +310,7 @@ class NodeAllgather {
   ShardMap map_;
   Gathering gathering_;
   ExchangeSpec spec_;
-  wire::Wire wire_;  // sums of rounded values are not rounded again: links in a node are fast
+  wire::Wire wire_;  // sums of rounded values are not rounded again, since links in a node are fast
   Space space_;
   std::vector<Card> cards_, scratch_;
   std::vector<std::int64_t> offset_;  // of the blocks in messages_

@@ -1,5 +1,5 @@
-// node_sum.hpp: the first step of algorithms that shard within nodes (CommLib Algorithm 2, step 1), in host memory; of those that
-// exchange in place, the last one, too.
+// node_sum.hpp: the first step of algorithms that shard within nodes (CommLib Algorithm 2, step 1), in host memory. For algorithms
+// that exchange in place, also the last step.
 #pragma once
 
 #include "base/buffer.hpp"
@@ -19,8 +19,8 @@ class NodeSum {
   NodeSum(const ShardMap& map, const ExchangeSpec& whole, detail::NcclGroups* /*for CUDA memory*/)
       : map_(map), in_node_(map, whole, false), sum_(map.mine() >= 0 && map.node().size() > 1 ? map.size(map.mine()) : 0) {}
 
-  /// My shard's sum over the node, or nothing where input_error() says that a rank of the node has one. `gradient` is only read,
-  /// and, unless `caller_waits` and so keeps it, only before the first message.
+  /// Returns my shard's sum over the node, or nullptr if a rank of the node has an error; see input_error(). `gradient` is only
+  /// read. Unless `caller_waits`, it is read only before the first message.
   task<const T*> run(Channel channel, const T* gradient, bool caller_waits, ErrorReport input_error) {
     const Channel node = channel.group(map_.node());
     const StageScope stage = channel.stage(Stage::in_node_reduce);
@@ -46,7 +46,7 @@ class NodeSum {
 };
 
 /// The node's sum for algorithms that exchange in place: each owner's shard of its gradient becomes the node's sum, and at the end
-/// all ranks have all shards. All ranks have agreed on the run.
+/// all ranks have all shards. All ranks must have agreed on the run.
 template <class T>
 class NodeShards {
  public:

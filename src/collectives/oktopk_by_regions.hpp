@@ -1,12 +1,12 @@
-// oktopk_by_regions.hpp: Ok-Topk, the O(k) sparse allreduce: Li and Hoefler, PPoPP 2022, Algorithm 1, directly or by phases. Step
-// numbers below are ours; the paper's lines are named.
+// oktopk_by_regions.hpp: Ok-Topk, the O(k) sparse allreduce: Li and Hoefler, PPoPP 2022, Algorithm 1, with the direct or the phased
+// schedule. Step numbers below are ours; the paper's lines are named.
 //
-// Direct and phased differ in split and reduce only: by phases, it takes about r log P messages instead of P (phased_reduce.hpp).
-// Where that would carry more entries than its bound, an iteration is direct.
+// The two schedules differ only in split and reduce: the phased one takes about r log P messages instead of P (phased_reduce.hpp).
+// If it would carry more entries than its bound, the iteration is direct.
 //
 // Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms, mode
-// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 3 k entries holds on
-// any input, and what travels is encoded.
+// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 3 k entries holds on any
+// input, and what travels is encoded.
 #pragma once
 
 #include <algorithm>
@@ -91,7 +91,7 @@ class OkTopkByRegions {
       co_await average_boundaries(channel, state_->boundaries, cut_scratch_.data());
     }
 
-    // 2. announce: faults, region sizes, and what ranks would carry in the phases; unbalanced regions are re-cut at once
+    // 2. announce: errors, region sizes, and what ranks would carry in the phases; unbalanced regions are re-cut at once
     StageScope stage = channel.stage(Stage::announce);
     co_await announce(channel, local, input_error);
     outcome.input_error = ErrorReport::of_word(words_[0]);
@@ -119,7 +119,7 @@ class OkTopkByRegions {
     else
       co_await split_.run(channel, local, state_->boundaries, own_counts_.data());
 
-    // 4. global threshold (lines 9-12) and everybody's share of the selection
+    // 4. global threshold (lines 9-12) and every rank's share of the selection
     co_await select_global(channel, k, iteration, outcome);
 
     // 5. balance and allgatherv (line 13)
@@ -145,9 +145,9 @@ class OkTopkByRegions {
   struct Sizes {
     std::uint32_t above = 0;       // entries of my region above the global cut
     std::uint32_t equal = 0;       // and exactly on it
-    std::uint32_t split_sent = 0;  // entries I sent in split-and-reduce
+    std::uint32_t split_sent = 0;  // entries that I sent in split-and-reduce
   };
-  /// Entries [begin, end) of the update.
+  /// The entries [begin, end) of the update.
   struct Range {
     std::uint64_t begin, end;
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(end - begin); }
@@ -158,10 +158,10 @@ class OkTopkByRegions {
   [[nodiscard]] std::uint64_t n() const { return static_cast<std::uint64_t>(spec_.count); }
   [[nodiscard]] bool reuse() const { return spec_.reuse_period > 0; }
 
-  /// How many of words_ are maxima over the ranks; sizes of regions follow.
+  /// Returns how many of words_ are maxima over the ranks. The sizes of regions follow.
   [[nodiscard]] int maxima() const { return 1 + (by_phases_ ? phased_->phases() : 0); }
 
-  /// words_: the greatest fault, the most that a rank would carry in each phase, and the entries of every region.
+  /// Sets words_ to the largest error, the most that a rank would carry in each phase, and the entries of every region.
   task<void> announce(Channel channel, SparseVector<T> local, ErrorReport input_error) {
     co_await space_.count_regions(channel, local, state_->boundaries, own_counts_.data());
     const int words = maxima() + ranks_;
@@ -171,20 +171,20 @@ class OkTopkByRegions {
     co_await allreduce_control(channel, words_.data(), words, maxima(), words_.data() + words);
   }
 
-  // Above this a region is re-cut. Relative to the smaller of the mean and k, so that what a rank receives stays below 3 k entries
-  // in mode `reuse` too, where ranks contribute up to 1.25 k.
+  // Above this limit a region is re-cut. The limit is relative to the smaller of the mean and k, so that a rank receives less than
+  // 3 k entries even in mode `reuse`, in which ranks contribute up to 1.25 k.
   [[nodiscard]] std::uint64_t balanced_region_limit(std::uint64_t mean, std::int64_t k) const {
     const std::uint64_t base = std::min(mean, static_cast<std::uint64_t>(k));
     return base + base / 2 + at(ranks_);
   }
 
-  // Regions within balanced_region_limit, and re-cut ones, which exceed a mean of at most 1.25 k by an eighth.
+  // Holds regions within balanced_region_limit, and re-cut ones, which exceed a mean of at most 1.25 k by an eighth.
   [[nodiscard]] static std::int64_t region_capacity(const ExchangeSpec& spec) {
     const std::int64_t everything = spec.largest_local * spec.ranks;
     return std::min(everything, spec.largest_k + spec.largest_k / 2 + 2 * spec.ranks + 2);
   }
 
-  /// Memory of the update on its way: the reduced region's, which is spent once the selection is out of it.
+  /// Returns the memory of the update in transit: that of the reduced region, which is free once the selection is out of it.
   [[nodiscard]] Message gathered() { return split_.spent(); }
 
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
@@ -197,15 +197,15 @@ class OkTopkByRegions {
     if (reuse()) {
       const auto target = static_cast<std::uint64_t>(k);
       const std::uint64_t selected = std::accumulate(selected_counts_.begin(), selected_counts_.end(), std::uint64_t{0});
-      const bool too_few = 5 * selected < 4 * target && cut.key > 0;  // a cut at 0 takes all there is
+      const bool too_few = 5 * selected < 4 * target && cut.key > 0;  // a cut at 0 takes all entries
       if (!reevaluate && (too_few || 4 * selected > 5 * target)) {
         cut = co_await find_cut(channel, reduced, k, outcome);
         co_await share_sizes(channel, reduced, cut);
       }
     }
     if (spec_.largest_local > spec_.largest_k) {
-      // Only where ranks contributed more than k and the sum is skewed as well: deliver a little less rather than send more than 3
-      // k entries.
+      // Only if ranks contributed more than k and the sum is skewed as well: deliver a little less instead of sending more than 3 k
+      // entries.
       const std::uint64_t budget = 3 * static_cast<std::uint64_t>(k);
       const std::uint64_t split = most_split_sent();
       if (ranks_ > 1 &&
@@ -230,8 +230,8 @@ class OkTopkByRegions {
     co_return cut;
   }
 
-  /// selected_counts_[r]: how many entries of region r the cut selects. Ties go to the lowest ranks, whose regions have the lowest
-  /// indices.
+  /// Sets selected_counts_[r] to the number of entries of region r that the cut selects. Ties go to the lowest ranks, whose regions
+  /// have the lowest indices.
   task<void> share_sizes(Channel channel, coo::Segment<T> reduced, GlobalCut<T> cut) {
     const StageScope stage = channel.stage(Stage::global_sizes);
     const CutCounts counts = co_await space_.count_cut(channel, reduced, cut.key);
@@ -253,8 +253,8 @@ class OkTopkByRegions {
         ->split_sent;
   }
 
-  // The paper's trigger (largest above 4 x the mean), and the volume bound, which skew below that trigger would break for many
-  // ranks.
+  // Balances at the paper's trigger (largest above 4 x the mean), and to keep the volume bound, which skew below that trigger would
+  // break for many ranks.
   [[nodiscard]] bool must_balance() {
     const std::uint64_t selected = std::accumulate(selected_counts_.begin(), selected_counts_.end(), std::uint64_t{0});
     const std::uint64_t largest = *std::max_element(selected_counts_.begin(), selected_counts_.end());
@@ -263,14 +263,14 @@ class OkTopkByRegions {
     return unbalanced * at(ranks_) > 2 * selected * at(ranks_ - 1) && unbalanced > balanced_max_sent(selected_counts_);
   }
 
-  /// What rank r gives to the allgatherv: its region's selection, or the r-th of P equal parts of all.
+  /// Returns what rank r gives to the allgatherv: its region's selection, or the r-th of P equal parts of all.
   [[nodiscard]] Range block(int r, bool balanced) const {
     const std::uint64_t total = held_.back();
     return balanced ? Range{part_begin(total, r, ranks_), part_begin(total, r + 1, ranks_)} : Range{held_[at(r)], held_[at(r) + 1]};
   }
 
-  /// Calls f(region, piece) for what `range` has of each region, in order. A piece is what is encoded at once: its size follows
-  /// from its count and its region.
+  /// Calls f(region, piece) for the entries of `range` in each region, in order. A piece is encoded as one: its size follows from
+  /// its count and its region.
   template <class F>
   void for_pieces(Range range, F f) const {
     int region = 0;
@@ -291,7 +291,7 @@ class OkTopkByRegions {
     return wire::slot_bytes<T>(spec_.wire_of_sums(), piece.count(), region_range(region));
   }
 
-  /// offset_[i]: where the block of rank (me + i) mod P begins in gathered().
+  /// Sets offset_[i] to where the block of rank (me + i) mod P begins in gathered().
   void lay_out_blocks(int me, bool balanced) {
     std::exclusive_scan(selected_counts_.begin(), selected_counts_.end(), held_.begin(), std::uint64_t{0});
     held_[at(ranks_)] = held_[at(ranks_ - 1)] + selected_counts_[at(ranks_ - 1)];
@@ -307,7 +307,7 @@ class OkTopkByRegions {
     space_.encode(spec_.wire_of_sums(), selected_.indices + first, selected_.values + first, count, 0, region_range(me), to);
   }
 
-  /// Calls f(owner, piece) for what of my region's selection belongs to other ranks' parts.
+  /// Calls f(owner, piece) for the part of my region's selection that belongs to other ranks' parts.
   template <class F>
   void for_pieces_given(int me, F f) const {
     for (int owner = 0; owner < ranks_; ++owner) {
@@ -368,7 +368,7 @@ class OkTopkByRegions {
     return {result_indices_.data(), result_values_.data(), total};
   }
 
-  /// What rounding on the wire took from the entries of my region.
+  /// Returns what rounding on the wire took from the entries of my region.
   SparseVector<T> rounding_loss(int me) {
     if (spec_.wire_values == WireValues::native) return {};
     space_.subtract_rounded(spec_.wire_of_sums(), selected_);
@@ -380,22 +380,22 @@ class OkTopkByRegions {
   OkTopkParameters parameters_;
   int ranks_;
   std::int64_t result_capacity_;
-  OkTopkState<T>* state_ = nullptr;  // of the run
+  OkTopkState<T>* state_ = nullptr;  // of this run
   Space space_;
   SplitReduce<T, Space> split_;
   std::optional<PhasedReduce<T>> phased_;
   bool by_phases_ = false;  // in this run
   typename Space::IndexCopy index_copy_;
-  std::vector<std::uint64_t> own_counts_;  // my entries by region
-  Buffer<std::uint64_t> words_;            // the announcement and its scratch
+  std::vector<std::uint64_t> own_counts_;  // my entries, per region
+  Buffer<std::uint64_t> words_;            // the announcement, followed by its scratch
   Buffer<std::uint64_t> cut_scratch_;
   std::vector<Sizes> sizes_, sizes_scratch_;
-  std::vector<std::uint64_t> selected_counts_;  // entries of the update by region
+  std::vector<std::uint64_t> selected_counts_;  // entries of the update, per region
   std::vector<std::uint64_t> prefix_;
   std::vector<std::uint64_t> held_;  // entries of the update before each region
   std::vector<std::int64_t> offset_;
   std::vector<Request> requests_;
-  coo::Segment<T> selected_;  // of my region, indices relative to it
+  coo::Segment<T> selected_;  // of my region, with indices relative to it
   typename Space::template Array<std::uint32_t> result_indices_;
   typename Space::template Array<T> result_values_;
 };

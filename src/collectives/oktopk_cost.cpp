@@ -15,21 +15,21 @@ using namespace model;
 
 namespace {
 
-constexpr double header_bytes = 16;  // size and fault
+constexpr double header_bytes = 16;  // size and error
 constexpr double histogram_bytes = kth_words * 8;
 constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 constexpr int largest_radix = 64;
-// Automatic choice stays within the memory of the direct schedule and a megabyte: one round takes room for the entries of all
+// Automatic choice stays within the memory of the direct schedule plus a megabyte: one round needs room for the entries of all
 // ranks, phases for several times k (phased_room).
 constexpr double most_in_one_round = 24576, most_bytes_of_phases = 1024000;
 constexpr int fewest_for_phases = 8;
-// A step takes more than the latency of its messages: as long as it takes to cut so many entries.
+// A step takes more than the latency of its messages: as long as cutting this many entries.
 constexpr double entries_of_a_step = 800;
-// The least share of a run's time that another schedule must save over one round to be worth its additional steps. Ranks that come
-// late cost more.
+// The smallest share of a run's time that another schedule must save over one round to be worth its additional steps. More steps
+// cost more if ranks come late.
 constexpr double share_worth_waiting = 0.1;
 
-/// The k largest of a sum whose regions lie at their ranks, encoded, at every rank.
+/// Returns the cost of the k largest of a sum whose regions are at their ranks, encoded, at every rank.
 StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const double region = range / group.ranks, part = k / group.ranks;
@@ -47,19 +47,19 @@ StepCost direct(const Setting& setting, const Group& group, double range, double
   return traffic;
 }
 
-/// Digits of a rank's number go from the lowest, so that what is summed on the way is what the tree sums.
+/// Digits of the rank number go from the lowest up, so that partial sums are those of the tree.
 StepCost phased(const Setting& setting, const Group& group, double range, double k, int radix) {
   const Rates& rates = setting.machine.rates;
   const int holders = static_cast<int>(std::bit_floor(static_cast<unsigned>(group.ranks)));
   const bool folds = holders < group.ranks;
   StepCost traffic = setting.network.allreduce_control(group, (group.ranks + 2) * 8.0);
   if (folds) traffic += setting.network.fold(group, message_bytes(setting.problem, k, range), false);
-  double held = k, width = range;  // entries of a rank, of as many positions
+  double held = k, width = range;  // entries of a rank, and the positions that they span
   const Link& link = setting.machine.link(group.per_node < group.ranks ? setting.problem.across : setting.problem.inside);
   for (int block = 1; block < holders;) {
     const int digits = std::min(radix, holders / block);
     const double part = held / digits;
-    // Messages of a phase are under way at once: one of them waits for the network, all of them use it.
+    // The messages of a phase are in flight together: one latency, but the bandwidth of all.
     const double bytes = header_bytes + message_bytes(setting.problem, part, width / digits);
     StepCost phase = setting.network.mirror(group, block * (digits / 2), (digits - 1) * bytes);
     phase.seconds += (digits - 2) * link.overhead;
@@ -86,14 +86,14 @@ StepCost one_round(const Setting& setting, const Group& group, double range, dou
   return traffic;
 }
 
-/// An exchange of oktopk: among whom, and about what.
+/// An exchange of oktopk: its ranks and its size.
 struct Exchange {
   Setting setting;
   Group group;
   double range, k;
 };
 
-/// `problem` outlives the result, and so does `near`, which becomes the problem as ranks of a switch group have it.
+/// `problem` and `near` must outlive the result. `near` becomes the problem as ranks of a switch group see it.
 Exchange exchange_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange, Problem& near) {
   const Setting setting(machine, problem);
   const double shard = setting.n / setting.shards, shard_k = setting.k / setting.shards;
@@ -104,7 +104,7 @@ Exchange exchange_of(const Machine& machine, const Problem& problem, OkTopkExcha
   return {Setting(machine, near), {.ranks = problem.largest_switch, .per_node = 1, .concurrent = setting.shards}, shard, shard_k};
 }
 
-/// Ends with every rank holding the k largest of the sum, encoded.
+/// Returns the cost of an exchange after which every rank holds the k largest of the sum, encoded.
 StepCost by_schedule(const Exchange& e, const ScheduleChoice& choice) {
   if (choice.schedule == ExchangeSchedule::one_round) return one_round(e.setting, e.group, e.range, e.k);
   if (choice.schedule == ExchangeSchedule::phased) return phased(e.setting, e.group, e.range, e.k, choice.radix);
@@ -150,9 +150,9 @@ StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange 
   return by_schedule(exchange_of(machine, problem, exchange, near), choose_schedule(machine, problem, request, exchange));
 }
 
-/// The same in two stages: in every switch group, then, part by part and directly, among the groups.
+/// Returns the cost of two stages: in every switch group, then, part by part and directly, among the groups.
 StepCost oktopk_by_switch(const Machine& machine, const Problem& problem) {
-  constexpr double maxima = 5, card_bytes = 24;  // of what owners of a part, and then ranks of a group, tell each other
+  constexpr double maxima = 5, card_bytes = 24;  // sent among owners of a part, and then among ranks of a group
   const Rates& rates = machine.rates;
   Problem in_group;
   const Exchange inner = exchange_of(machine, problem, OkTopkExchange::switch_group, in_group);

@@ -1,9 +1,9 @@
-// oktopk_one_round.hpp: Ok-Topk where k P is small: every rank gets every rank's selection in one allgather, sums them in the order
-// of the tree, and cuts the sum for itself. The same bits as those of split and reduce.
+// oktopk_one_round.hpp: Ok-Topk for small k P: every rank gets every rank's selection in one allgather, sums them in the order of
+// the tree, and cuts the sum itself. The bits are the same as those of split and reduce.
 //
-// A rank sends ceil(log2 P) messages: (P - 1) times 16 bytes and room for k entries. Ranks contribute at most k entries, with
-// values as they are: of what is rounded, or cut by a remembered threshold, the other schedule's result depends on its regions.
-// Once all messages are there nothing waits any more, so the sums of all plans are taken in the same memory.
+// A rank sends ceil(log2 P) messages: (P - 1) times 16 bytes and room for k entries. Ranks must contribute at most k entries, with
+// unrounded values: if values are rounded, or cut by a remembered threshold, the result of the other schedules depends on their
+// regions. Once all messages have arrived nothing waits, so all plans compute their sums in the same memory.
 #pragma once
 
 #include "codec/wire.hpp"
@@ -43,7 +43,7 @@ class OkTopkOneRound {
     const int me = channel.rank(), ranks = spec_.ranks;
     const std::int64_t slot = slot_bytes(std::min(k, spec_.largest_local));
 
-    // 1. everybody's selection to everybody, with what is wrong there; all slots are as large as the largest
+    // 1. every rank's selection and error to every rank; all slots are as large as the largest
     StageScope stage = channel.stage(Stage::allgatherv);
     const Header mine{input_error, local.count};
     std::memcpy(messages_.data(), &mine, sizeof mine);
@@ -71,7 +71,7 @@ class OkTopkOneRound {
     const coo::Segment<T> sum = tree_.root();
     if (tree_.total() == 0) co_return outcome;
 
-    // 3. its k largest. Most often they are all in the window of global_kth() or above it, so only those entries are searched.
+    // 3. its k largest. They are usually in the window of global_kth() or above it, so only those entries are searched.
     stage.next(Stage::global_threshold);
     const Key<T> floor = KthWindow<T>(state.global_key).low;
     coo::Segment<T> among = tree_.spare();
@@ -92,7 +92,7 @@ class OkTopkOneRound {
   }
 
  private:
-  /// Before the entries of a message.
+  /// Precedes the entries of a message.
   struct Header {
     ErrorReport input_error;
     std::int64_t count = 0;
@@ -102,7 +102,7 @@ class OkTopkOneRound {
   [[nodiscard]] std::int64_t slot_bytes(std::int64_t entries) const {
     return static_cast<std::int64_t>(sizeof(Header)) + wire::slot_bytes<T>(spec_.wire(), entries, range());
   }
-  /// Returns the message of rank r. Mine comes first.
+  /// Returns the message of rank r. My own is first.
   [[nodiscard]] const std::byte* message(int r, int me, std::int64_t slot) const {
     return messages_.data() + (r - me + spec_.ranks) % spec_.ranks * slot;
   }

@@ -12,8 +12,8 @@ namespace weir {
 
 /// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits.
 ///   direct     every rank sends to every other: Ok-Topk section 3.1.1, at most 3 k entries a rank
-///   phased     split and reduce digit by digit of the rank number: about `radix` log P messages in place of P
-///   one_round  every rank gathers every selection, and sums and cuts for itself: log P messages, for small k P
+///   phased     split and reduce digit by digit of the rank number: about `radix` log P messages instead of P
+///   one_round  every rank gathers every selection, sums and cuts it: log P messages, for small k P
 enum class ExchangeSchedule : std::uint8_t { automatic, direct, phased, one_round };
 inline constexpr std::array<std::string_view, 4> schedule_names = {"automatic", "direct", "phased", "one_round"};
 [[nodiscard]] constexpr std::string_view name_of(ExchangeSchedule schedule) {
@@ -47,11 +47,11 @@ inline constexpr std::array oktopk_parameters = {
 };
 
 inline constexpr std::array oktopk_counters = {
-    CounterInfo{"global_rethresholded", "threshold reuse: the global threshold was found anew"},
-    CounterInfo{"recut", "regions were re-cut because sizes showed imbalance"},
-    CounterInfo{"balanced", "ranks balanced what they gathered"},
+    CounterInfo{"global_rethresholded", "runs that computed a new global threshold, with threshold = reuse"},
+    CounterInfo{"recut", "runs that cut the regions anew, because they were unbalanced"},
+    CounterInfo{"balanced", "runs in which ranks balanced what they gathered"},
 };
-/// Bits of SparseOutcome::counted.
+/// The bits of SparseOutcome::counted.
 inline constexpr std::uint32_t counted_rethresholded = 1, counted_recut = 2, counted_balanced = 4;
 
 struct OkTopkParameters {
@@ -69,7 +69,7 @@ struct OkTopkParameters {
         radix(static_cast<int>(given.whole("radix"))) {}
 };
 
-/// Throws Error(WEIR_ERR_ARGUMENT) where the spec cannot run by the schedule it asks for.
+/// Throws Error(WEIR_ERR_ARGUMENT) if the spec cannot run with the schedule that it asks for.
 void check_oktopk(const ExchangeSpec& spec);
 
 }  // namespace weir

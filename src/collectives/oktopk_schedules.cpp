@@ -10,7 +10,7 @@
 namespace weir {
 namespace {
 
-/// Returns whether results cannot depend on the schedule: ranks contribute at most k entries, with values as they are, in host
+/// Returns true if results cannot depend on the schedule: ranks contribute at most k entries, with unrounded values, in host
 /// memory.
 bool any_schedule(const ExchangeSpec& spec) {
   return spec.at_most_k && spec.wire_values == WireValues::native && spec.memory == MemorySpace::host;
@@ -21,7 +21,7 @@ ScheduleRequest request_of(const ExchangeSpec& spec) {
   return {parameters.schedule, parameters.radix, any_schedule(spec)};
 }
 
-/// Returns what the cost functions are asked. It is about the whole exchange, of which `spec` may be a shard.
+/// Returns the problem for the cost functions. It is the whole exchange, even if `spec` is a shard of it.
 Problem problem_of(const ExchangeSpec& spec) {
   const ExchangeSpec& whole = spec.whole ? *spec.whole : spec;
   Problem problem = make_problem(*whole.topology, whole.count, whole.final_k, whole.type);
@@ -40,7 +40,7 @@ std::vector<ScheduleUpTo> cheapest_schedules(const ExchangeSpec& spec, OkTopkExc
   const bool by_k = request.schedule == ExchangeSchedule::automatic;
   Problem problem = problem_of(spec);
   std::vector<ScheduleUpTo> schedules;
-  // Steps of a factor of two are as fine as the costs are true.
+  // Steps of a factor of two are as fine as the accuracy of the costs.
   for (std::int64_t k = problem.k;; k = std::min(2 * k, largest_k)) {
     problem.k = k;
     const ScheduleChoice choice = choose_schedule(*spec.machine, problem, request, exchange);
@@ -56,8 +56,8 @@ std::vector<ScheduleUpTo> cheapest_schedules(const ExchangeSpec& spec, OkTopkExc
   return schedules;
 }
 
-/// Returns why, as text. Predictions are of the schedules that were considered, at the k of most runs; phases and one round are
-/// considered within their limits (docs/which-algorithm.md).
+/// Returns the reason as text. It gives predictions for the schedules that were considered, at the k of most runs. Phases and one
+/// round are considered only within their limits (docs/which-algorithm.md).
 std::string reason(const ExchangeSpec& spec, OkTopkExchange exchange) {
   const ScheduleRequest request = request_of(spec);
   if (request.schedule != ExchangeSchedule::automatic) return "as asked for";

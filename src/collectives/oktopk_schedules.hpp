@@ -1,4 +1,4 @@
-// oktopk_schedules.hpp: by which schedules the exchanges of oktopk and hi_oktopk run.
+// oktopk_schedules.hpp: chooses the schedules of the exchanges of oktopk and hi_oktopk.
 #pragma once
 
 #include <memory>
@@ -18,22 +18,22 @@ struct ScheduleUpTo {
 
 struct OkTopkSchedules {
   std::vector<ScheduleUpTo> up_to;  ///< ascending by k; empty: direct. All phased ones have the same radix
-  std::string why;                  ///< the reason, as text
+  std::string why;                  ///< the reason as text
 
   [[nodiscard]] Explanation explanation() const;
 };
 
 /// Returns the schedules that the spec asks for, or the cheapest for each k. The same on every rank.
 [[nodiscard]] OkTopkSchedules schedules_of(const ExchangeSpec& spec, OkTopkExchange exchange);
-/// Returns those of an exchange of everything that the spec describes.
+/// Returns the schedules of the exchange that the spec describes as a whole.
 [[nodiscard]] OkTopkSchedules schedules_of(const ExchangeSpec& spec);
 
-/// Returns whether schedules_of() asks the cost functions.
+/// Returns true if schedules_of() asks the cost functions.
 [[nodiscard]] bool asks_costs_of_schedules(const ExchangeSpec& spec);
 
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec);
-/// Makes Ok-Topk for host memory by these schedules, whatever the spec asks for.
+/// Makes Ok-Topk for host memory with these schedules, regardless of what the spec asks for.
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec, const OkTopkSchedules& schedules);
 

@@ -1,4 +1,4 @@
-// oktopk_state.hpp: what Ok-Topk remembers from run to run, whatever its schedule.
+// oktopk_state.hpp: the state that Ok-Topk keeps between runs, for all schedules.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace weir {
 template <class T>
 struct OkTopkState {
   std::int64_t iteration = 0;
-  Key<T> global_key = 0;  ///< smallest key that the last cut selected; 0: none yet
+  Key<T> global_key = 0;  ///< smallest key that the last cut selected; 0 before the first cut
   Boundaries boundaries;
 
   OkTopkState(std::int64_t count, int ranks) : boundaries(static_cast<std::size_t>(ranks) + 1) {

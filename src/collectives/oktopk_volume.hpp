@@ -14,23 +14,23 @@
 
 namespace weir {
 
-/// Most payload words (4 bytes) that a rank sends or receives in one iteration of the direct schedule, on any input, for float32: 6
-/// k, that is 3 k entries of index and value. Every rank sends at most its k entries in split-and-reduce, and at most 2 k (P - 1) /
-/// P in balance and allgatherv. Parts that do not divide evenly add an entry each, and a region cannot be cut finer than one index,
-/// which every rank may contribute to.
+/// Returns the most payload words (4 bytes) that a rank sends or receives in one iteration of the direct schedule, on any input,
+/// for float32: 6 k, that is, 3 k entries of index and value. Every rank sends at most its k entries in split-and-reduce, and at
+/// most 2 k (P - 1) / P in balance and allgatherv. Parts that do not divide evenly add an entry each, and a region cannot be cut
+/// finer than one index, to which every rank may contribute.
 [[nodiscard]] constexpr std::int64_t oktopk_payload_words(std::int64_t k, int ranks) {
   return ranks == 1 ? 0 : 6 * k + 2 * std::int64_t{ranks} + 8;
 }
 
-/// How many phases the phased schedule has; radix 0: the most that any has.
+/// Returns the number of phases of the phased schedule, or with radix 0 the most for any radix.
 [[nodiscard]] constexpr int oktopk_phases(int ranks, int radix) {
   int phases = 0;
   for (int block = 1; 2 * block <= ranks; block *= radix == 0 ? 2 : radix) ++phases;
   return phases;
 }
 
-/// Most messages of the phases: radix - 1 a phase, and one to and one from a rank beyond the largest power of two; radix 0: as
-/// above.
+/// Returns the most messages of the phases: radix - 1 per phase, and one to and one from a rank beyond the largest power of two.
+/// With radix 0, the most for any radix.
 [[nodiscard]] constexpr int oktopk_phase_messages(int ranks, int radix) {
   if (radix == 0) radix = 64;
   int messages = std::has_single_bit(static_cast<unsigned>(ranks)) ? 0 : 2;
@@ -39,46 +39,47 @@ namespace weir {
   return messages;
 }
 
-/// Most messages that a rank sends besides those that bring entries to their regions, in one iteration of the direct or the phased
-/// schedule that does not average or re-cut boundaries, where it finds its threshold in `rounds` histograms, and no message is so
-/// long that it takes two: announcement, histograms, sizes, allgatherv. Balancing adds up to P - 1.
+/// Returns the most messages that a rank sends in one iteration of the direct or the phased schedule, except those that bring
+/// entries to their regions: announcement, histograms, sizes, allgatherv. It assumes an iteration that does not average or re-cut
+/// boundaries, finds its threshold in `rounds` histograms, and has no message so long that it takes two. Balancing adds up to P -
+/// 1.
 [[nodiscard]] inline int oktopk_common_messages(int ranks, int rounds) {
   const int gather = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
   return (1 + rounds) * allreduce_control_messages(ranks) + 2 * gather;
 }
-/// With them.
+/// Returns the most messages of the phased schedule, including those that bring entries to their regions.
 [[nodiscard]] inline int oktopk_phased_messages(int ranks, int radix, int rounds) {
   return oktopk_common_messages(ranks, rounds) + oktopk_phase_messages(ranks, radix);
 }
-/// The same, direct: counts and entries go to every other rank.
+/// Returns the most messages of the direct schedule, in which counts and entries go to every other rank.
 [[nodiscard]] inline int oktopk_direct_messages(int ranks, int rounds) {
   return oktopk_common_messages(ranks, rounds) + 2 * (ranks - 1);
 }
 
-/// Most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32: what it
-/// holds in every phase and hands over before and after, at most phased_load() entries each; and 2 k (P - 1) / P entries in balance
-/// and allgatherv. Where an input would exceed that, the iteration is direct. A message begins with 8 bytes.
+/// Returns the most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32.
+/// These are what it holds in every phase and hands over before and after, at most phased_load() entries each, and 2 k (P - 1) / P
+/// entries in balance and allgatherv. If an input would exceed that, the iteration is direct. A message begins with 8 bytes.
 [[nodiscard]] constexpr std::int64_t oktopk_phased_words(std::int64_t k, int ranks, int radix) {
   if (ranks == 1) return 0;
   const std::int64_t held = (oktopk_phases(ranks, radix) + 2) * 2 * phased_load(k, ranks) + 6 * oktopk_phase_messages(ranks, radix);
   return std::max(oktopk_payload_words(k, ranks), held + 4 * k + std::int64_t{2} * ranks + 8);
 }
 
-/// Most payload words that a rank sends or receives in one iteration in one round: k entries of every other rank, and 16 bytes
-/// each.
+/// Returns the most payload words that a rank sends or receives in one iteration in one round: k entries of every other rank, and
+/// 16 bytes each.
 [[nodiscard]] constexpr std::int64_t oktopk_one_round_words(std::int64_t k, int ranks) {
   return (2 * k + 6) * (std::int64_t{ranks} - 1);
 }
 
-/// As these, of a plan.
+/// Returns the bound for the schedule of a plan.
 [[nodiscard]] constexpr std::int64_t oktopk_payload_words(std::int64_t k, int ranks, ExchangeSchedule schedule, int radix) {
   if (schedule == ExchangeSchedule::direct) return oktopk_payload_words(k, ranks);
   if (schedule == ExchangeSchedule::phased) return oktopk_phased_words(k, ranks, radix);
   return oktopk_one_round_words(k, ranks);
 }
 
-/// Most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes, histograms, twice in mode
-/// `reuse`. In phases, which that mode does not have, a re-cut is followed by another announcement.
+/// Returns the most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes, histograms, twice
+/// in mode `reuse`. In phases, which that mode does not have, a re-cut is followed by another announcement.
 template <class T>
 [[nodiscard]] std::int64_t oktopk_control_words(int ranks, ExchangeSchedule schedule) {
   if (ranks == 1) return 0;
@@ -93,16 +94,17 @@ template <class T>
          (schedule == ExchangeSchedule::phased ? announcement : histograms);
 }
 
-/// Most payload words that the ranks of one switch group, of equal local rank, together send to other groups in hi_oktopk, on any
-/// input, for float32: 6 k, however many ranks the group has; k is their shard's. Every owner of a part of the index space sends
-/// those of its group's entries that lie in its part, all together at most k, and what oktopk sends to deliver the k_p that the
-/// part has of k: at most 2 k_p (G - 1) / G entries, all together 2 k (G - 1) / G. Where a group's selection exceeds k, less is
-/// delivered. The same goes for what they receive. Slack as in oktopk_payload_words(), for each part.
+/// Returns the most payload words that the ranks of one switch group, of equal local rank, together send to other groups in
+/// hi_oktopk, on any input, for float32: 6 k, for any number of ranks; k is their shard's. Every owner of a part of the index space
+/// sends its group's entries in its part, together at most k. It also sends what oktopk needs to deliver the part's k_p of k: at
+/// most 2 k_p (G - 1) / G entries, together 2 k (G - 1) / G. If a group's selection exceeds k, less is delivered. The same bound
+/// holds for what they receive. The slack is that of oktopk_payload_words(), for each part.
 [[nodiscard]] constexpr std::int64_t hi_oktopk_switch_words(std::int64_t k, int groups, int parts) {
   return groups == 1 ? 0 : 6 * k + parts * oktopk_payload_words(0, groups);
 }
 
-/// Most control words that they send to other groups: an announcement, and what oktopk sends among the owners of a part.
+/// Returns the most control words that they send to other groups: an announcement, and what oktopk sends among the owners of a
+/// part.
 template <class T>
 [[nodiscard]] std::int64_t hi_oktopk_switch_control_words(int groups, int parts) {
   if (groups == 1) return 0;

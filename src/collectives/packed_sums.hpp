@@ -1,4 +1,4 @@
-// packed_sums.hpp: how the ranks' compressed messages are gathered and summed.
+// packed_sums.hpp: gathers and sums the ranks' compressed messages.
 #pragma once
 
 #include <algorithm>
@@ -16,28 +16,28 @@
 
 namespace weir {
 
-/// Bytes that a message takes in a buffer in which others follow: messages begin at multiples of 8.
+/// Returns the bytes that a message takes in a buffer with several: messages begin at multiples of 8.
 [[nodiscard]] constexpr std::int64_t message_slot(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/// Throws Error(WEIR_ERR_TRANSPORT) where a rank announces a message that no codec makes.
+/// Throws Error(WEIR_ERR_TRANSPORT) if a rank announces a message size that no codec makes.
 inline void check_message(std::int64_t bytes, std::int64_t most, int from) {
   if (bytes < 0 || bytes > most)
     fail(WEIR_ERR_TRANSPORT, "rank {} announces a compressed message of {} bytes: there are at most {}", from, bytes, most);
 }
 
-/// A codec's sums, and who sent what of them, if it wants to know.
+/// The sum of a codec's messages. Counts the senders of each value if the codec asks for it.
 class PackedSum {
  public:
   PackedSum(PackedCodec& codec, std::int64_t count) : codec_(codec), senders_(codec.counts_senders() ? count : 0) {}
 
-  /// Adds a message of `count` values to `sum`, or, if it is the first, overwrites that.
+  /// Adds a message of `count` values to `sum`. The first message overwrites `sum`.
   void decode(const std::byte* in, std::int64_t bytes, std::int64_t count, float* sum, bool first) {
     codec_.decode(in, bytes, count, sum, !first);
     if (senders_.size() == 0) return;
     if (first) std::fill_n(senders_.data(), count, std::uint16_t{0});
     codec_.count_senders(in, bytes, count, senders_.data());
   }
-  /// What `count` values stand for after messages of `ranks` ranks.
+  /// Converts `count` summed values to what they stand for, after the messages of `ranks` ranks.
   void finish(float* sum, std::int64_t count, int ranks) {
     for (std::int64_t i = 0; i < std::min(count, senders_.size()); ++i) {
       if (senders_[i] > 0) sum[i] *= static_cast<float>(ranks) / static_cast<float>(senders_[i]);
@@ -51,10 +51,10 @@ class PackedSum {
   Buffer<std::uint16_t> senders_;
 };
 
-/// The exchange that ends the packed algorithms: every rank's message, of any size, on every rank.
+/// The exchange that ends the packed algorithms: brings every rank's message, of any size, to every rank.
 class PackedGather {
  public:
-  /// `counts`: how many values the message of each rank stands for.
+  /// `counts`: the number of values in the message of each rank.
   PackedGather(const PackedCodec& codec, const std::vector<std::int64_t>& counts)
       : fixed_size_(codec.fixed_size()),
         sizes_(counts.size()),
@@ -63,8 +63,8 @@ class PackedGather {
     for (const std::int64_t count : counts) most_.push_back(codec.most_bytes(count));
   }
 
-  /// This rank's message, of `bytes` bytes, is at `memory`, which has room for all in slots. Those of others follow in the order of
-  /// ranks, cyclically.
+  /// This rank's message, of `bytes` bytes, is at `memory`, which has room for all messages in slots. The others follow in rank
+  /// order, cyclically.
   task<void> run(Channel channel, std::int64_t bytes, std::byte* memory) {
     const int ranks = channel.size();
     me_ = channel.rank();
@@ -86,7 +86,7 @@ class PackedGather {
       co_await allgatherv_ring(channel, offset_, memory);
   }
 
-  /// Where the messages of the last run lie in its memory: places and sizes in bytes.
+  /// Return where the messages of the last run are in its memory: positions and sizes in bytes.
   [[nodiscard]] std::int64_t begin(int rank) const { return offset_[at((rank - me_ + ranks()) % ranks())]; }
   [[nodiscard]] std::int64_t bytes(int rank) const { return sizes_[at(rank)]; }
   [[nodiscard]] std::int64_t others_begin() const { return offset_[1]; }
@@ -98,11 +98,11 @@ class PackedGather {
 
   bool fixed_size_;
   int me_ = 0;
-  std::vector<std::int64_t> most_, sizes_, scratch_;  // of messages of ranks
+  std::vector<std::int64_t> most_, sizes_, scratch_;  // of the ranks' messages
   std::vector<std::int64_t> offset_;                  // of the message of rank (me + i) mod P
 };
 
-/// Returns what a PackedGather of messages of `bytes` costs.
+/// Returns the cost of a PackedGather of messages of `bytes`.
 [[nodiscard]] inline model::StepCost gather_cost(const model::Setting& setting, const model::Group& group, double bytes) {
   const bool in_ring = bytes * group.ranks >= static_cast<double>(ring_from_bytes);
   return in_ring ? setting.network.ring_allgather(group, bytes) : setting.network.allgather(group, bytes);

@@ -1,14 +1,15 @@
 // phased_reduce.hpp: split and reduce in phases, one for each digit of a rank's number: region j of all ranks' sparse vectors is
-// summed at rank j, as by split_reduce.hpp, with the same bits.
+// summed at rank j, as in split_reduce.hpp, with the same bits.
 //
-// In a phase, ranks whose numbers differ in one digit only send each other what they hold of the regions whose number has the
-// other's digit there, and sum what they get. Digits go from the lowest, and radices are powers of two: what is summed on the way
-// are nodes of the tree over the ranks. Ranks from Q on, the largest power of two, hand their entries to the rank Q below. It
-// carries them as a second vector, since the tree adds the two at its root only, and gives back the region of that rank.
+// In a phase, ranks whose numbers differ only in one digit exchange entries and sum them. Each sends the other what it holds of the
+// regions whose number has the other's digit there. Digits go from the lowest up, and radices are powers of two, so that partial
+// sums are nodes of the tree over the ranks. Let Q be the largest power of two up to P. A rank from Q on hands its entries to the
+// rank Q below. That rank carries them as a second vector, since the tree adds the two only at its root, and returns the region of
+// the upper rank.
 //
-// A rank sends a message to each of its radix - 1 partners in a phase, and one more where a rank beyond Q is its own. A message
-// with more than its share of the entries there is room for takes two. Entries: a rank holds at most phased_load() of them after a
-// phase, or carries() says no: it sends at most (phases + 1) * phased_load() in all.
+// A rank sends a message to each of its radix - 1 partners in a phase, and one more if it carries for a rank beyond Q. A message
+// with more than its share of the entries that there is room for takes two. A rank holds at most phased_load() entries after a
+// phase, or carries() returns false. It sends at most (phases + 1) * phased_load() entries in all.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +27,11 @@
 
 namespace weir {
 
-/// Most entries that a rank holds after a phase.
+/// Returns the most entries that a rank holds after a phase.
 [[nodiscard]] constexpr std::int64_t phased_load(std::int64_t k, int ranks) { return 4 * k + 2 * ranks; }
 
-/// Entries that a rank has memory for: what it holds, sorted, summed and selected, and messages. Ranks beyond the largest power of
-/// two are a second vector.
+/// Returns the number of entries for which a rank has memory: what it holds, sorted, summed and selected, and messages. If there
+/// are ranks beyond the largest power of two, it includes a second vector.
 [[nodiscard]] constexpr std::int64_t phased_room(std::int64_t k, int ranks) {
   return (std::has_single_bit(static_cast<unsigned>(ranks)) ? 7 : 11) * phased_load(k, ranks);
 }
@@ -44,7 +45,7 @@ class PhasedReduce {
     std::int64_t largest_k = 0;
     wire::Wire wire{};
   };
-  /// `space` outlives it.
+  /// `space` must outlive the object.
   PhasedReduce(HostSpace<T>& space, const Setup& setup)
       : setup_(setup),
         space_(space),
@@ -75,10 +76,11 @@ class PhasedReduce {
     sends_.resize(at(2 * partners_));
   }
 
-  /// How many words largest_parts() gives.
+  /// Returns how many words largest_parts() writes.
   [[nodiscard]] int phases() const { return static_cast<int>(digits_.size()); }
 
-  /// parts[i]: the most of this rank's entries that one rank gets by the end of phase i. `counts[j]` of them lie in region j.
+  /// Sets parts[i] to the most of this rank's entries that one rank gets by the end of phase i. `counts[j]` of them lie in region
+  /// j.
   void largest_parts(const std::uint64_t* counts, std::uint64_t* parts) {
     int block = 1;
     for (int phase = 0; phase < phases(); ++phase) {
@@ -86,8 +88,8 @@ class PhasedReduce {
       parts[phase] = largest_class(counts, block);
     }
   }
-  /// Whether no rank holds more than phased_load() entries. `parts`: the largest of all ranks' largest_parts(); `totals`: all
-  /// ranks' entries in each region.
+  /// Returns true if no rank holds more than phased_load() entries. `parts`: the maximum over all ranks of largest_parts();
+  /// `totals`: all ranks' entries in each region.
   [[nodiscard]] bool carries(std::int64_t k, const std::uint64_t* parts, const std::uint64_t* totals) {
     const auto limit = static_cast<std::uint64_t>(phased_load(k, setup_.ranks));
     int block = 1;
@@ -99,7 +101,7 @@ class PhasedReduce {
     return true;
   }
 
-  /// Afterwards reduced() is the sum of my region.
+  /// Runs the phases. After that reduced() is the sum of my region.
   task<void> run(Channel channel, SparseVector<T> local, const Boundaries& boundaries) {
     const StageScope stage = channel.stage(Stage::split_reduce);
     boundaries_ = &boundaries;
@@ -120,7 +122,7 @@ class PhasedReduce {
     }
     reduced_ = sum_of_vectors();
     if (!has_passenger) co_return;
-    // What follows my region in my class is the passenger's.
+    // The entries after my region belong to the rank that I carry for.
     const std::uint64_t mine = size_of(me);
     const std::int64_t count = std::lower_bound(reduced_.indices, reduced_.indices + reduced_.count, mine) - reduced_.indices;
     co_await hand_over(channel, me + holders_, {reduced_.indices + count, reduced_.values + count, reduced_.count - count},
@@ -128,9 +130,9 @@ class PhasedReduce {
     reduced_.count = count;
   }
 
-  /// The sum, indices relative to my region. Lives until the next run.
+  /// Returns the sum, with indices relative to my region. Valid until the next run.
   [[nodiscard]] coo::Segment<T> reduced() const { return reduced_; }
-  /// Memory beside it, with room for as many entries and select_padding more.
+  /// Returns other memory with room for as many entries and select_padding more.
   [[nodiscard]] coo::Segment<T> spare() { return coo::view<T>(selected_.data(), most_ + select_padding); }
   [[nodiscard]] std::int64_t memory_bytes() const {
     std::int64_t bytes = selected_.bytes() + sum_.bytes() + open_.bytes() + whole_.bytes() + outgoing_.bytes();
@@ -142,12 +144,12 @@ class PhasedReduce {
   /// What a rank holds, in the coordinates of its class: the regions j with j mod block = rank mod block, one after another.
   struct Vector {
     MergeTree<T, HostSpace<T>> tree;
-    Buffer<std::byte> parts;  // what is held, by the digit that it goes to
+    Buffer<std::byte> parts;  // what is held, ordered by the digit that it goes to
     SparseVector<T> held;
     std::vector<std::int64_t> first;    // entries before the part of each digit
-    std::vector<std::uint32_t> counts;  // that have come from each digit
+    std::vector<std::uint32_t> counts;  // entries received from each digit
   };
-  /// Before the entries of a message.
+  /// Precedes the entries of a message.
   struct Header {
     std::array<std::uint32_t, 2> counts{};  ///< of either vector
   };
@@ -163,7 +165,7 @@ class PhasedReduce {
     for (int j = 0; j < setup_.ranks; ++j) class_sums_[at(j % block)] += of_regions[j];
     return *std::max_element(class_sums_.begin(), class_sums_.begin() + block);
   }
-  /// Elements of the regions j = first, first + block, ...
+  /// Returns the number of elements of the regions j = first, first + block, ...
   [[nodiscard]] std::uint64_t class_size(int first, int block) const {
     std::uint64_t size = 0;
     for (int j = first; j < setup_.ranks; j += block) size += size_of(j);
@@ -173,12 +175,12 @@ class PhasedReduce {
   [[nodiscard]] std::int64_t message_bytes(const Header& header, std::uint64_t range) const {
     return rest_begin(header, range) + wire::message_bytes<T>(setup_.wire, header.counts[1], range);
   }
-  /// Where the entries of the second vector begin.
+  /// Returns where the entries of the second vector begin.
   [[nodiscard]] std::int64_t rest_begin(const Header& header, std::uint64_t range) const {
     return static_cast<std::int64_t>(sizeof(Header)) + wire::slot_bytes<T>(setup_.wire, header.counts[0], range);
   }
 
-  /// Sends a message in one piece, or in two where it is longer than those of open size may be. `requests` holds two.
+  /// Sends a message in one piece, or in two if it is longer than messages of open size may be. `requests` holds two.
   static void send(Channel channel, const std::byte* message, std::int64_t bytes, std::int64_t open_bytes, int to,
                    Request* requests) {
     const std::int64_t open = std::min(bytes, open_bytes);
@@ -186,7 +188,7 @@ class PhasedReduce {
     requests[1] = bytes > open ? channel.send(message + open, bytes - open, to, Traffic::payload) : Request{};
   }
 
-  /// A message of one vector, to a rank that takes it over.
+  /// Sends a message of one vector to a rank that takes it over.
   task<void> hand_over(Channel channel, int to, SparseVector<T> entries, std::uint32_t base, std::uint64_t range) {
     const Header header{{static_cast<std::uint32_t>(entries.count), 0}};
     std::memcpy(outgoing_.data(), &header, sizeof header);
@@ -208,7 +210,8 @@ class PhasedReduce {
   /// Returns the open bytes of a message that has all slots to itself.
   [[nodiscard]] std::int64_t open_bytes_of_one() const { return std::min(Transport::longest_open_message, open_.bytes()); }
 
-  /// arrived_[slot]: the message whose beginning is in its open slot; where that is not all, in whole_, of which `used` is taken.
+  /// Sets arrived_[slot] to the message that begins in this open slot. A longer message is assembled in whole_, of which `used`
+  /// bytes are taken.
   task<void> complete(Channel channel, int slot, std::int64_t open_bytes, int from, std::uint64_t range, std::int64_t& used) {
     const std::byte* const open = open_.data() + slot * open_bytes;
     const std::int64_t bytes = message_bytes(header_of(open), range);
@@ -231,7 +234,7 @@ class PhasedReduce {
   void encode(SparseVector<T> entries, std::uint32_t base, std::uint64_t range, std::byte* out) {
     space_.encode(setup_.wire, entries.indices, entries.values, entries.count, base, range, {out, out});
   }
-  /// The entries of vector v.
+  /// Decodes the entries of vector v.
   void decode(const std::byte* message, const Header& header, int v, std::uint64_t range, coo::Segment<T> to) const {
     const std::int64_t count = header.counts[at(v)];
     if (count == 0) return;
@@ -239,7 +242,7 @@ class PhasedReduce {
                   wire::message_bytes<T>(setup_.wire, count, range), count, 0, range, to.indices, to.values);
   }
 
-  /// One phase: class (rank mod block) becomes class (rank mod block * digits).
+  /// Runs one phase: class (rank mod block) becomes class (rank mod block * digits).
   task<void> exchange(Channel channel, int digits, int block) {
     const int me = channel.rank(), digit = me / block % digits, rest_of_me = me % block;
     const auto peer = [&](int d) { return me + (d - digit) * block; };
@@ -295,7 +298,7 @@ class PhasedReduce {
     return part;
   }
 
-  /// What is held of the regions of each digit's class, in the coordinates of that class.
+  /// Orders what is held by digit, in the coordinates of each digit's class.
   void sort_by_digit(Vector& vector, int digits, int block, int rest_of_me) {
     int regions = 0;
     cuts_[0] = 0;
@@ -322,7 +325,7 @@ class PhasedReduce {
     }
   }
 
-  /// The message for digit d; returns its bytes.
+  /// Encodes the message for digit d. Returns its bytes.
   std::int64_t encode(int d, std::uint64_t range, std::byte* message) {
     Header header;
     for (std::size_t v = 0; v < vectors_.size(); ++v) header.counts[v] = static_cast<std::uint32_t>(part_of(vectors_[v], d).count);
@@ -353,8 +356,8 @@ class PhasedReduce {
   int partners_ = 1;  // the largest radix
   std::vector<std::uint64_t> cuts_, counts_, class_sums_;
   Buffer<std::byte> selected_;
-  std::vector<Vector> vectors_;  // the ranks' below Q, and the others'
-  Buffer<std::byte> sum_;        // of both
+  std::vector<Vector> vectors_;  // those of the ranks below Q, and of the others
+  Buffer<std::byte> sum_;        // of both vectors
   std::int64_t open_bytes_ = 0;
   Buffer<std::byte> open_, whole_, outgoing_;
   std::vector<const std::byte*> arrived_;

@@ -10,7 +10,7 @@
 namespace weir {
 namespace {
 
-/// Where one cut is being looked for: in [low, low + bins * width), before which `before` indices lie.
+/// The search for one cut: it lies in [low, low + bins * width), and `before` indices lie before that.
 struct Search {
   std::uint64_t low;
   std::uint64_t width;
@@ -24,7 +24,7 @@ void fill_bins(std::span<const std::uint32_t> indices, const Search& search, int
   kernels::host::count_regions(indices.data(), static_cast<std::int64_t>(indices.size()), edges.data(), bins, out);
 }
 
-/// Narrows `search` to the bin in which `target` lies; returns that bin's count.
+/// Narrows `search` to the bin that contains `target`. Returns that bin's count.
 std::uint64_t narrow(Search& search, std::uint64_t target, int bins, const std::uint64_t* counts) {
   int bin = 0;
   while (bin + 1 < bins && search.before + counts[bin] < target) {
@@ -63,7 +63,7 @@ task<void> recut_boundaries(Channel channel, std::span<const std::uint32_t> indi
   Search* const open = reinterpret_cast<Search*>(scratch + 2 * half);
   static_assert(sizeof(Search) == 4 * sizeof(std::uint64_t));
 
-  // A cut is settled at the nearer edge of its bin once that bin is light or a single position; else it stays open.
+  // A cut is settled at the nearer edge of its bin once that bin is light or a single position. Otherwise it stays open.
   std::int64_t open_count = 0;
   const auto settle_or_keep = [&](Search search, std::uint64_t bin_count) {
     const std::uint64_t target = total * search.cut / ranks;

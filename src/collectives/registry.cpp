@@ -8,7 +8,7 @@
 namespace weir {
 namespace {
 
-// Copies: rows are constants of their files.
+// Copied, since rows are constants of their files.
 const std::vector<AllreduceRow>& rows() {
   static const std::vector<AllreduceRow> all = {
 #define WEIR_ALGORITHM(name) name##_row,
@@ -45,7 +45,7 @@ bool is_automatic(std::string_view algorithm) { return algorithm == "auto" || al
 
 namespace {
 
-/// The parameters of all rows. Those of one name are the same in all.
+/// Parses the parameters of all rows. Parameters of the same name are the same in all rows.
 Parameters parameters_of_any(std::string_view text) {
   static const std::vector<ParameterInfo> known = [] {
     std::vector<ParameterInfo> all;
@@ -74,7 +74,7 @@ std::string algorithm_text(std::string_view algorithm, std::string_view paramete
 }
 
 std::vector<AlgorithmInfo> algorithms() {
-  static const std::vector<std::string> parameters = [] {  // views of these are given away
+  static const std::vector<std::string> parameters = [] {  // callers get views of these
     std::vector<std::string> texts;
     for (const AllreduceRow& row : rows()) texts.push_back(parameters_of(row, "").text());
     return texts;

@@ -1,5 +1,5 @@
-// shared_work.hpp: what the threads of a rank do together with entries and dense parts, in host memory. The results are the bits of
-// one thread.
+// shared_work.hpp: work on entries and dense parts in host memory that the threads of a rank share. The results are bitwise those
+// of one thread.
 #pragma once
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 
 namespace weir {
 
-/// Elements that a thread should have of a pass to pay for waking it, and what parts begin at.
+/// Elements of a pass that pay for waking a thread; the alignment of parts, in elements.
 inline constexpr std::int64_t least_of_pass = 262144, line = 64;
 
-/// y += x
+/// Computes y += x.
 template <class T>
 void add_values(const Threads& threads, const T* x, T* y, std::int64_t count) {
   threads.run_ranges(count, least_of_pass, line,
                      [=](PartRange mine) { kernels::host::add(x + mine.begin, y + mine.begin, mine.count()); });
 }
 
-/// y = x
+/// Computes y = x.
 template <class T>
 void copy_values(const Threads& threads, const T* x, T* y, std::int64_t count) {
   threads.run_ranges(count, least_of_pass, line, [=](PartRange mine) { std::copy(x + mine.begin, x + mine.end, y + mine.begin); });
@@ -43,11 +43,11 @@ class SharedMerge {
         indices_(most_parts_ > 1 ? most : 0),
         values_(most_parts_ > 1 ? most : 0) {}
 
-  /// As kernels::host::merge_add, into the memory of `to`. Returns the count.
+  /// Merges as kernels::host::merge_add does, into the memory of `to`. Returns the count.
   std::int64_t merge_add(const Segment& a, const Segment& b, const Segment& to) {
     const int parts = a.count + b.count > values_.size() ? 1 : std::min(most_parts_, threads_.parts(a.count + b.count, least));
     if (parts == 1) return merge({a, b, 0, a.count, 0, b.count}, to.indices, to.values);
-    // Each part but the first goes to memory of its own, since nobody knows how many entries those before it become.
+    // Each part except the first goes to memory of its own, since the sizes of the parts before it are not known yet.
     threads_.run(parts, [&](int part) {
       const Piece piece = piece_of(a, b, part, parts);
       const std::int64_t place = piece.a_begin + piece.b_begin;
@@ -70,7 +70,7 @@ class SharedMerge {
   [[nodiscard]] std::int64_t memory_bytes() const { return indices_.bytes() + values_.bytes(); }
 
  private:
-  /// Entries of two that a thread should have to pay for waking it.
+  /// Entries of both vectors that pay for waking a thread.
   static constexpr std::int64_t least = 32768;
 
   struct Piece {
@@ -78,7 +78,7 @@ class SharedMerge {
     std::int64_t a_begin, a_end, b_begin, b_end;
   };
 
-  /// Equal parts of the longer one, and what of the other belongs there.
+  /// Returns the part of an equal division of the longer vector, and the matching range of the other.
   static Piece piece_of(const Segment& a, const Segment& b, int part, int parts) {
     const bool by_a = a.count >= b.count;
     const Segment &longer = by_a ? a : b, &other = by_a ? b : a;

@@ -20,11 +20,11 @@ class SplitReduce {
   struct Setup {
     int ranks = 1;
     std::int64_t largest_local = 0;    ///< most entries of a rank's vector
-    std::int64_t region_capacity = 0;  ///< most entries that all ranks together have in one region
+    std::int64_t region_capacity = 0;  ///< most entries of all ranks together in one region
     int window = 4;                    ///< exchanges in flight
     wire::Wire wire;
   };
-  /// `space` outlives it.
+  /// `space` must outlive the object.
   SplitReduce(Space& space, const Setup& setup)
       : setup_(setup),
         space_(space),
@@ -38,7 +38,7 @@ class SplitReduce {
         outgoing_landing_(space, outgoing_.bytes()),
         incoming_landing_(space, tree_.landing_bytes()) {}
 
-  /// `counts[j]` of the entries of `local` lie in region j. Afterwards reduced() is the sum of my region.
+  /// `counts[j]` entries of `local` lie in region j. After that reduced() is the sum of my region.
   task<void> run(Channel channel, SparseVector<T> local, const Boundaries& boundaries, const std::uint64_t* counts) {
     const int me = channel.rank(), ranks = setup_.ranks;
     const StageScope stage = channel.stage(Stage::split_reduce);
@@ -69,8 +69,8 @@ class SplitReduce {
       co_await space_.done(channel);
     }
 
-    // Destinations rotate, so that no rank is everyone's target at once; a window of exchanges is in flight, and what has
-    // arrived is reduced meanwhile.
+    // Destinations rotate, so that the ranks do not all send to one rank at once. A window of exchanges is in flight, and arrived
+    // messages are reduced meanwhile.
     const std::uint64_t my_range = range(boundaries, me);
     for (int s = 0; s < ranks + setup_.window; ++s) {
       const int to = (me + s) % ranks, from = (me - s + 2 * ranks) % ranks;
@@ -93,15 +93,15 @@ class SplitReduce {
     }
   }
 
-  /// The sum, indices relative to my region. Lives until the next run.
+  /// Returns the sum, with indices relative to my region. Valid until the next run.
   [[nodiscard]] coo::Segment<T> reduced() { return tree_.root(); }
-  /// Memory beside it, with room for as many entries and select_padding more.
+  /// Returns other memory with room for as many entries and select_padding more.
   [[nodiscard]] coo::Segment<T> spare() { return tree_.spare(); }
-  /// Its memory, for messages once the sum is spent.
+  /// Returns the memory of the sum, for messages once it is no longer needed.
   [[nodiscard]] Message spent() { return tree_.spent_root(incoming_landing_); }
-  /// Memory of messages that have all been sent, with room for largest_local entries in P messages.
+  /// Returns the memory of messages that have all been sent, with room for largest_local entries in P messages.
   [[nodiscard]] Message outgoing() { return outgoing_landing_.at(outgoing_.data(), 0); }
-  /// Entries I sent to others.
+  /// Returns the number of entries sent to others.
   [[nodiscard]] std::uint32_t sent(int me) const { return static_cast<std::uint32_t>(first_.back() - out_counts_[at(me)]); }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return tree_.memory_bytes() + outgoing_.bytes() + outgoing_landing_.bytes() + incoming_landing_.bytes();
@@ -113,7 +113,7 @@ class SplitReduce {
     return boundaries[at(region) + 1] - boundaries[at(region)];
   }
 
-  /// Message s, for rank `to`.
+  /// Encodes message s, for rank `to`.
   void encode(int s, int to, SparseVector<T> local, const Boundaries& boundaries) {
     space_.encode(setup_.wire, local.indices + first_[at(to)], local.values + first_[at(to)], out_counts_[at(to)],
                   static_cast<std::uint32_t>(boundaries[at(to)]), range(boundaries, to), outgoing() + out_offset_[at(s)]);
@@ -141,7 +141,7 @@ class SplitReduce {
   Space& space_;
   MergeTree<T, Space> tree_;
   std::vector<std::uint32_t> out_counts_, in_counts_;
-  std::vector<std::uint64_t> first_;      // entries of mine before each region
+  std::vector<std::uint64_t> first_;      // my entries before each region
   std::vector<std::int64_t> out_offset_;  // of message s in outgoing_
   std::vector<Request> requests_;
   typename Space::template Array<std::byte> outgoing_;

@@ -13,7 +13,7 @@ namespace weir {
 template <class T>
 class StagedAllreduce final : public SparseAllreduce<T> {
  public:
-  /// No update of `algorithm` has more than `largest_update` entries.
+  /// `largest_update` bounds the entries of an update of `algorithm`.
   StagedAllreduce(std::unique_ptr<SparseAllreduce<T>> algorithm, const ExchangeSpec& spec, std::int64_t largest_update)
       : algorithm_(std::move(algorithm)),
         stream_(spec.stream),
@@ -66,7 +66,7 @@ class StagedAllreduce final : public SparseAllreduce<T> {
     std::memcpy(staging_.values.data(), entries.values, static_cast<std::size_t>(entries.count) * sizeof(T));
   }
 
-  /// In pieces as large as staging_.
+  /// Uploads the list in pieces as large as staging_.
   task<void> upload_undelivered(Channel channel, SparseOutcome<T>& outcome) {
     const SparseVector<T> list = outcome.undelivered;
     runs_.clear();

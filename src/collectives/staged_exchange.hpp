@@ -1,5 +1,4 @@
-// staged_exchange.hpp: an exchange of what compressors make in host memory, used from CUDA memory: vectors go through pinned
-// memory.
+// staged_exchange.hpp: an exchange of compressed vectors in host memory, used from CUDA memory: vectors go through pinned memory.
 #pragma once
 
 #include <memory>
@@ -31,7 +30,7 @@ class StagedExchange final : public CompressedExchange {
  private:
   std::unique_ptr<CompressedExchange> exchange_;
   void* stream_;
-  cuda::PinnedArray<float> values_, out_;  // what was to be compressed, then what of it is left; the update
+  cuda::PinnedArray<float> values_, out_;  // what is to be compressed, later what is left of it; the update
   cuda::Event staged_;
 };
 

@@ -17,7 +17,7 @@ std::vector<int> nodes_of_groups(const Topology& topology) {
   return nodes;
 }
 
-/// The first node whose switch is not known, -1: none.
+/// Returns the first node whose switch is not known, or -1.
 int first_unknown(const Topology& topology) {
   for (const int leader : topology.leaders()) {
     if (topology.switch_of(leader) < 0) return leader;
@@ -72,8 +72,8 @@ std::int64_t share_by_counts(std::int64_t k, std::span<const std::uint64_t> coun
     return sum;
   };
   if (before(parts) == 0) return 0;
-  // As ShardMap::part_of, by entries instead of elements: the shift moves a multiple of the total onto the end of another part
-  // each iteration. Sums of 2^32 and more are taken coarsely, so that nothing overflows.
+  // Works as ShardMap::part_of, with entries instead of elements: the shift moves a multiple of the total onto the end of another
+  // part each iteration. Sums of 2^32 and more are taken coarsely, so that nothing overflows.
   const int coarse = std::max(0, static_cast<int>(std::bit_width(before(parts))) - 32);
   const std::uint64_t total = before(parts) >> coarse;
   const auto scaled = [&](std::int64_t end) { return static_cast<std::uint64_t>(k) * (before(end) >> coarse); };

@@ -107,8 +107,8 @@ std::atomic<int> communicators_made{0};
 
 constexpr double quick_seconds = 1.5;
 
-task<void> hear_from_all(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch) {
-  const StageScope stage = channel.stage(Stage::hear_from_all);
+task<void> gather_answers(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch) {
+  const StageScope stage = channel.stage(Stage::gather_answers);
   co_await allgather_control(channel, mine, bytes, all, scratch);
 }
 
@@ -155,7 +155,7 @@ void CommunicatorState::exchange(const char* what, const std::byte* mine, std::i
   run.number = setup_runs_++;
   try {
     const FramePool::Scope scope(setup_frames_);
-    run.root = hear_from_all(Channel(engine, topology, run, traffic), mine_.data(), bytes, cards_.data(), scratch_.data());
+    run.root = gather_answers(Channel(engine, topology, run, traffic), mine_.data(), bytes, cards_.data(), scratch_.data());
   } catch (...) {
     engine.refuse(run, std::current_exception());
   }
@@ -228,8 +228,8 @@ void CommunicatorState::agree_on_small(const SmallCall& call) {
   const std::span<const Card> cards = share(call.what, Card{call.bytes, call.root});
   for (std::size_t rank = 1; rank < cards.size(); ++rank) {
     if (cards[rank].bytes != cards[0].bytes)
-      fail_alike(WEIR_ERR_ARGUMENT, "{}: rank 0 gives {} bytes, and rank {} gives {}: all ranks must give the same number", call.what,
-                 cards[0].bytes, rank, cards[rank].bytes);
+      fail_alike(WEIR_ERR_ARGUMENT, "{}: rank 0 gives {} bytes, and rank {} gives {}: all ranks must give the same number",
+                 call.what, cards[0].bytes, rank, cards[rank].bytes);
     if (cards[rank].root != cards[0].root)
       fail_alike(WEIR_ERR_ARGUMENT, "{}: root is {} on rank 0, and {} on rank {}: all ranks name the same", call.what,
                  cards[0].root, cards[rank].root, rank);

@@ -92,7 +92,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// See Communicator.
   void add_observer(std::shared_ptr<Observer> observer);
   void remove_observer(const std::shared_ptr<Observer>& observer);
-  void tell_update(const UpdateInfo& update) const noexcept {
+  void notify_update(const UpdateInfo& update) const noexcept {
     for (Observer* const observer : engine.detail_observers()) observer->update(update);
   }
   /// Writes the flight recorder's dump. Throws Error(WEIR_ERR_ARGUMENT) naming the file and the reason.

@@ -8,7 +8,7 @@
 namespace weir::detail {
 
 Lease::~Lease() {
-  if (leases_ != nullptr) leases_->told_.push_back(number_);
+  if (leases_ != nullptr) leases_->released_.push_back(number_);
 }
 int Lease::lane() const { return leases_->record(*this).lane; }
 SharedMemory Lease::memory() const { return leases_->memory_.memory(leases_->record(*this).block); }
@@ -24,15 +24,15 @@ void Leases::prepare(int max_tag, int more) {
   reserve(records_, most);
   reserve(free_, most);
   reserve(free_lanes_, most);
-  reserve(told_, most);
+  reserve(released_, most);
   memory_.prepare();
 }
 
 Leases::Returned Leases::returned() noexcept {
   Returned returned;
-  while (!told_.empty() && returned.count < static_cast<std::int32_t>(returned.numbers.size())) {
-    returned.numbers[static_cast<std::size_t>(returned.count++)] = told_.back();
-    told_.pop_back();
+  while (!released_.empty() && returned.count < static_cast<std::int32_t>(returned.numbers.size())) {
+    returned.numbers[static_cast<std::size_t>(returned.count++)] = released_.back();
+    released_.pop_back();
   }
   return returned;
 }

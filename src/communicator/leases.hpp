@@ -79,7 +79,7 @@ class Leases {
   std::vector<Record> records_;  // index: the lease's number
   std::vector<int> free_;        // numbers of leases
   std::vector<int> free_lanes_;
-  std::vector<std::int32_t> told_;  // given back on this rank, not reported yet
+  std::vector<std::int32_t> released_;  // given back on this rank, not reported yet
   NodeMemory memory_;
 };
 

@@ -1,5 +1,5 @@
-// block_quantise.cpp: integers of 8 or 4 bits, or 8-bit floats (E4M3), with a scale for each block: the largest magnitude means the
-// largest code. What ZeRO++ and torchft do without error feedback.
+// block_quantise.cpp: integers of 8 or 4 bits, or 8-bit floats (E4M3), with a scale for each block: the largest code stands for the
+// largest magnitude. ZeRO++ and torchft do this without error feedback.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/block_quantise.cpp"
 #include <hwy/foreach_target.h>
@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 namespace {
 
-/// Rounds to the nearest of 2 s + 1 equally far levels, ties to even.
+/// Rounds to the nearest of 2 s + 1 equidistant levels, ties to even.
 class Integers {
  public:
   static constexpr int headers = 1;
@@ -42,7 +42,7 @@ class Integers {
   int levels_;
 };
 
-/// E4M3 without infinities (OCP 8-bit floating point specification): the largest code means 448.
+/// E4M3 without infinities (OCP 8-bit floating point specification): the largest code stands for 448.
 class Float8 {
  public:
   static constexpr int headers = 1;

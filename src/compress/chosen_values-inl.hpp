@@ -20,8 +20,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 
-/// Codes of equally wide bins over six standard deviations about the mean, the outer ones open; codebook[j] is the mean of the
-/// values in bin j, 0 if the bin has no values. Where a value is not finite, all codes are 0 and the codebook is NaN.
+/// Writes codes of equally wide bins over six standard deviations about the mean, the outer ones open. codebook[j] is the mean of
+/// the values in bin j, or 0 if the bin has no values. If a value is not finite, all codes are 0 and the codebook is NaN.
 HWY_INLINE void code_by_bins(const float* HWY_RESTRICT x, std::int64_t count, int bits, float* HWY_RESTRICT codebook,
                              std::uint8_t* HWY_RESTRICT codes) {
   const int bins = 1 << bits;
@@ -41,7 +41,7 @@ HWY_INLINE void code_by_bins(const float* HWY_RESTRICT x, std::int64_t count, in
   double sums[256] = {};
   std::int64_t members[256] = {};
   for (std::int64_t i = 0; i < count; ++i) {
-    // clamped above zero first, so that cutting off what is behind the point rounds down
+    // first clamped above zero, so that cutting off the fraction rounds down
     const double place = (static_cast<double>(x[i]) - mean) * per_value + bins / 2;
     const auto code = static_cast<int>(std::min(std::max(place, 0.0), bins - 0.5));
     codes[i] = static_cast<std::uint8_t>(code);
@@ -52,7 +52,7 @@ HWY_INLINE void code_by_bins(const float* HWY_RESTRICT x, std::int64_t count, in
     codebook[j] = members[j] > 0 ? static_cast<float>(sums[j] / static_cast<double>(members[j])) : 0.0f;
 }
 
-/// Codes 0 to 254 for -largest to largest; decode_by_scale gives their values.
+/// Writes codes 0 to 254 for -largest to largest. decode_by_scale returns their values.
 HWY_INLINE void code_by_scale(const float* HWY_RESTRICT x, std::int64_t count, float largest, std::uint8_t* HWY_RESTRICT codes) {
   const LevelScale scale = level_scale(largest, 127);
   for (std::int64_t i = 0; i < count; ++i)

@@ -1,7 +1,7 @@
-// chunk_layout.hpp: how many bytes of what a message of chunked_topk has.
+// chunk_layout.hpp: the layout of a message of chunked_topk.
 //
-// A message is one group of chunks after another, each with at most 4096 entries, or those of one chunk. A group of n entries:
-//   bits2, bits4   4 or 16 floats: what each code means
+// A message is one group of chunks after another. A group has at most 4096 entries, or those of one chunk. A group of n entries:
+//   bits2, bits4   4 or 16 floats: the value of each code
 //   bits8          a float for each chunk: its largest magnitude
 //   n numbers      (number_bits-inl.hpp) places in their chunks, or low bits of gaps between these
 //   n values       floats, or codes (number_bits-inl.hpp)
@@ -41,7 +41,7 @@ class ChunkLayout {
   [[nodiscard]] int code_bits() const { return values_ == ChosenValues::bits2 ? 2 : values_ == ChosenValues::bits4 ? 4 : 8; }
   [[nodiscard]] std::int64_t most_entries() const { return group_ / chunk_ * k_; }
 
-  /// Entries of a chunk of `size` elements, at most chunk().
+  /// Returns the number of entries of a chunk of `size` elements, at most chunk().
   [[nodiscard]] std::int64_t chunk_entries(std::int64_t size) const {
     return size == 0 ? 0 : std::max<std::int64_t>(1, size * k_ / chunk_);
   }
@@ -62,7 +62,7 @@ class ChunkLayout {
   [[nodiscard]] std::int64_t value_bytes(std::int64_t entries) const {
     return values_ == ChosenValues::float32 ? static_cast<std::int64_t>(sizeof(float)) * entries : code_bytes(entries, code_bits());
   }
-  /// All but the unary parts.
+  /// Returns the bytes of everything except the unary parts.
   [[nodiscard]] std::int64_t fixed_bytes(std::int64_t size) const {
     const std::int64_t n = entries(size);
     return header_bytes(size) + code_bytes(n, number_bits_) + value_bytes(n);

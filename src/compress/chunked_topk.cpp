@@ -1,19 +1,19 @@
-// chunked_topk.cpp: the k largest magnitudes of each chunk, as in DeMo (Peng, Quesnelle, Kingma: Decoupled momentum optimization;
-// arXiv 2411.19870), of the chunk's discrete cosine transform, and in SparseLoCo (Sarfi, Therien, Lidin, Belilovsky: Communication
-// efficient LLM pre-training with SparseLoCo; arXiv 2508.15706), of the chunk itself with values of 2 bits.
+// chunked_topk.cpp: the k largest magnitudes of each chunk. DeMo takes them from the chunk's discrete cosine transform (Peng,
+// Quesnelle, Kingma: Decoupled momentum optimization; arXiv 2411.19870). SparseLoCo takes them from the chunk itself, with values
+// of 2 bits (Sarfi, Therien, Lidin, Belilovsky: Communication efficient LLM pre-training with SparseLoCo; arXiv 2508.15706).
 //
-// Ties go to the lowest index, and zeros are sent too where too few values are others, so that every chunk sends as much. A last
-// chunk that is shorter sends a share of k, at least 1, and is not transformed. The transform is of 2^(n / 2) rows of 2^(n / 2)
-// values for a chunk of 2^n, of twice as many columns where n is odd. NaN counts as largest. Where a chosen value is not finite:
-//   float32          travels as it is
-//   bits8            all of its chunk that is sent is NaN
-//   bits4, bits2     all of its group (chunk_layout.hpp) that is sent is NaN
+// Ties go to the lowest index. If too few values are nonzero, zeros are sent, too, so that every chunk sends the same number. A
+// shorter last chunk sends a share of k, at least 1, and is not transformed. For a chunk of 2^n, the transform has 2^(n / 2) rows
+// of 2^(n / 2) values, and twice as many columns if n is odd. NaN counts as largest. If a chosen value is not finite:
+//   float32          it travels as it is
+//   bits8            all values sent of its chunk are NaN
+//   bits4, bits2     all values sent of its group (chunk_layout.hpp) are NaN
 //
-// Values of 2 and 4 bits: 4 or 16 bins over six standard deviations about the mean of a group, decoded to the mean of their values.
-// SparseLoCo's code rounds to the nearest of four bin centres, one of which is the mean itself, where chosen values are rarest;
-// four bins side by side lose half as much. Its statistics are those of a parameter, of which a vector here has many; a group
-// follows them about. Values of 8 bits have the scale of their chunk: bins over six standard deviations would cut off what is
-// largest.
+// Values of 2 and 4 bits use 4 or 16 bins over six standard deviations about the mean of a group. They decode to the mean of the
+// values in their bin. SparseLoCo's code rounds to the nearest of four bin centres, one of which is the mean itself, where chosen
+// values are rarest; four adjacent bins lose half as much. SparseLoCo takes the statistics of one parameter. A vector here holds
+// many parameters, and a group follows them approximately. Values of 8 bits have the scale of their chunk: bins over six standard
+// deviations would cut off the largest values.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/chunked_topk.cpp"
 #include <hwy/foreach_target.h>
@@ -106,7 +106,7 @@ class ChunkedTopK final : public PackedCodec {
   [[nodiscard]] static std::size_t size_of(std::int64_t size) { return static_cast<std::size_t>(size); }
   [[nodiscard]] bool is_transformed(std::int64_t chunk_size) const { return transformed_ && chunk_size == layout_.chunk(); }
 
-  /// f(where the chunk begins, its first entry, the one after its last) for every chunk of a group.
+  /// Calls f(where the chunk begins, its first entry, the one after its last) for every chunk of a group.
   template <class F>
   HWY_INLINE void for_chunks(std::int64_t size, F f) const {
     std::int64_t first = 0;
@@ -156,7 +156,7 @@ class ChunkedTopK final : public PackedCodec {
     return pack_numbers(numbers_.data(), entries, layout_.number_bits(), out);
   }
 
-  /// Header, numbers and values; values_ then are what they decode to. Returns where the message goes on.
+  /// Writes header, numbers and values. Replaces values_ by what they decode to. Returns where the message continues.
   template <class Numbers>
   std::byte* write_values(std::int64_t size, std::int64_t entries, std::byte* header, Numbers write_numbers) {
     std::byte* out = header + layout_.header_bytes(size);
@@ -196,7 +196,7 @@ class ChunkedTopK final : public PackedCodec {
     });
   }
 
-  /// f(begin, size, header, values) for every group, once places_ has its places in their chunks.
+  /// Calls f(begin, size, header, values) for every group, once places_ holds the places of its entries in their chunks.
   template <class F>
   void read_groups(const std::byte* in, std::int64_t bytes, std::int64_t count, F f) {
     const std::int64_t most = layout_.most_bytes(count);
@@ -225,7 +225,7 @@ class ChunkedTopK final : public PackedCodec {
     if ((at + 7) / 8 * 8 != bytes) fail(WEIR_ERR_TRANSPORT, "a message of {} bytes goes on after {}", bytes, at);
   }
 
-  /// Makes places of gaps, and throws unless all ascend in their chunks.
+  /// Converts gaps to places. Throws unless they ascend in each chunk.
   void check_places(std::int64_t size) {
     for_chunks(size, [&](std::int64_t chunk, std::int64_t first, std::int64_t last) {
       const std::int64_t chunk_size = std::min(layout_.chunk(), size - chunk);

@@ -29,7 +29,7 @@ HWY_INLINE V or_parts(ByteTag d, const std::uint8_t* codes, std::int64_t stride,
   }
 }
 
-/// One plane, if the width has it.
+/// Packs one plane, if the width has it.
 template <int bits, int width>
 HWY_INLINE std::byte* pack_plane(const std::uint8_t* HWY_RESTRICT codes, std::byte* HWY_RESTRICT out) {
   if constexpr ((bits & width) != 0) {
@@ -66,7 +66,7 @@ HWY_INLINE const std::byte* unpack_plane(const std::byte* HWY_RESTRICT in, std::
 }
 #endif
 
-/// A whole chunk of codes of `bits` bits. Returns the bytes.
+/// Packs a whole chunk of codes of `bits` bits. Returns the bytes.
 template <int bits>
 HWY_INLINE std::int64_t pack_chunk(const std::uint8_t* HWY_RESTRICT codes, std::byte* HWY_RESTRICT out) {
 #if HWY_TARGET == HWY_SCALAR

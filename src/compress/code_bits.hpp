@@ -1,6 +1,7 @@
-// code_bits.hpp: how codes of 1 to 8 bits lie in messages: in chunks of 256 codes, the last one shorter. A chunk of n codes, n
-// rounded up to a multiple of 8, is one plane for each bit set in the width, lowest first: width 6 is planes of 2 and 4 bits. Plane
-// byte i has code i in its lowest bits, then code i + 8 n' and so on, n' bytes apart, where n' is the number of bytes of the plane.
+// code_bits.hpp: the layout of codes of 1 to 8 bits in messages: in chunks of 256 codes, the last one shorter. A chunk of n codes,
+// with n rounded up to a multiple of 8, has one plane for each bit set in the width, lowest first: width 6 has planes of 2 and 4
+// bits. Plane byte i has code i in its lowest bits, then code i + 8 n' and so on, n' bytes apart, where n' is the number of bytes
+// of the plane.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +15,14 @@ inline constexpr std::int64_t code_chunk = 256;
 /// Returns the bytes of `count` codes.
 [[nodiscard]] constexpr std::int64_t code_bytes(std::int64_t count, int bits) { return (count + 7) / 8 * bits; }
 
-/// Bits that the numbers 0, ..., most need.
+/// Returns the number of bits that the numbers 0, ..., most need.
 [[nodiscard]] constexpr int bits_for(std::int64_t most) {
   int bits = 1;
   while (most >> bits != 0) ++bits;
   return bits;
 }
 
-/// One chunk: `count` codes, a multiple of 8, at most code_chunk. Returns the bytes.
+/// Packs one chunk: `count` codes, a multiple of 8, at most code_chunk. Returns the bytes.
 constexpr std::int64_t pack_codes(const std::uint8_t* codes, std::int64_t count, int bits, std::byte* out) {
   std::byte* const begin = out;
   for (int shift = 0, width = 1; width <= 8; width *= 2) {

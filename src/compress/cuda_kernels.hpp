@@ -1,4 +1,4 @@
-// cuda_kernels.hpp: what compressors do in CUDA memory, called as kernels/cuda_kernels.hpp is.
+// cuda_kernels.hpp: the kernels of compressors in CUDA memory. They are called as those in kernels/cuda_kernels.hpp.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,20 @@ namespace weir::compress::cuda {
 
 using kernels::cuda::Queue;
 
-/// Entries of x at the places that stratum_places() draws; with `scales_up`, values times the size of their stratum.
+/// Picks the entries of x at the places that stratum_places() draws. With `scales_up`, multiplies values by the size of their
+/// stratum.
 template <class G, class T>
 void pick(Queue queue, const G* x, Strata strata, Draw draw, bool scales_up, std::uint32_t* indices, T* values);
 
-/// A message of a scheme of device_schemes.hpp, as PackedCodec::encode: layout.bytes(count) bytes at `out`, a multiple of 8.
+/// Encodes a message of a scheme of device_schemes.hpp, as PackedCodec::encode does: layout.bytes(count) bytes at `out`, a multiple
+/// of 8.
 template <class Scheme>
 void encode(Queue queue, Scheme scheme, QuantiserLayout layout, Draw draw, std::int64_t first, const float* values,
             std::int64_t count, std::byte* out, float* rest);
-/// As PackedCodec::decode, of a message as long as it has to be.
+/// Decodes as PackedCodec::decode does. The message must have the right length.
 template <class Scheme>
 void decode(Queue queue, Scheme scheme, QuantiserLayout layout, const std::byte* in, std::int64_t count, float* sum, bool add);
-/// 1 where the sum is at least 0, else -1.
+/// Sets each element of the sum to 1 if it is at least 0, else to -1.
 void vote(Queue queue, float* sum, std::int64_t count);
 
 }  // namespace weir::compress::cuda

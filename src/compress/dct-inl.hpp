@@ -1,10 +1,10 @@
 // dct-inl.hpp: orthonormal two-dimensional discrete cosine transforms (DCT-II) of 8 to 256 rows and columns, and their inverse;
 // compiled once per instruction set, as Highway's foreach_target.h asks.
 //
-// Fast and stable: a DCT-II is one of half the size of sums and a DCT-IV of differences, and a DCT-IV is two DCT-II of rotated
-// values (Plonka, Tasche: Fast and numerically stable algorithms for discrete cosine transforms; Linear Algebra and its
-// Applications 394, 2005). Lanes are columns; between rows and columns the matrix is transposed. The order of all operations is
-// fixed.
+// The algorithm is fast and stable: a DCT-II is a DCT-II of half the size, of sums, and a DCT-IV of differences; a DCT-IV is two
+// DCT-II of rotated values (Plonka, Tasche: Fast and numerically stable algorithms for discrete cosine transforms; Linear Algebra
+// and its Applications 394, 2005). Lanes are columns. Between rows and columns the matrix is transposed. The order of all
+// operations is fixed.
 #if defined(WEIR_COMPRESS_DCT_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_COMPRESS_DCT_INL
 #undef WEIR_COMPRESS_DCT_INL
@@ -29,16 +29,17 @@ class Dct {
  public:
   static constexpr int most_side = 256;
 
-  /// Powers of two from 8 to 256.
+  /// `rows` and `columns` must be powers of two from 8 to 256.
   Dct(int rows, int columns) : rows_(rows), columns_(columns) {}
 
   [[nodiscard]] std::int64_t size() const { return std::int64_t{rows_} * columns_; }
-  /// Coefficient (u, v) of x[row * columns + column] is out[v * rows + u]. `scratch` has room for size(); nothing overlaps.
+  /// Transforms x. Coefficient (u, v) of x[row * columns + column] is out[v * rows + u]. `scratch` has room for size(); the arrays
+  /// must not overlap.
   void forward(const float* HWY_RESTRICT x, float* HWY_RESTRICT out, float* HWY_RESTRICT scratch) const {
     pass<false, true>(x, rows_, columns_, scratch);
     pass<false, false>(scratch, columns_, rows_, out);
   }
-  /// Undoes that. `out` may be `coefficients`.
+  /// Inverts forward(). `out` may be `coefficients`.
   void inverse(const float* coefficients, float* out, float* HWY_RESTRICT scratch) const {
     pass<true, true>(coefficients, columns_, rows_, scratch);
     pass<true, false>(scratch, rows_, columns_, out);
@@ -48,7 +49,7 @@ class Dct {
   using Tag = hn::CappedTag<float, 16>;
   static constexpr int most_lanes = 16;
 
-  /// Transforms the columns of a matrix, and with `transposed` writes it by columns.
+  /// Transforms the columns of a matrix. With `transposed`, writes the result by columns.
   template <bool inverse, bool transposed>
   static void pass(const float* HWY_RESTRICT x, int rows, int columns, float* HWY_RESTRICT out) {
     const Tag d;
@@ -86,8 +87,8 @@ class Dct {
     }
   }
 
-  /// out[column * rows + row] = strip[row * lanes + column] for `width` columns; `rows` and `width` are multiples of 4, or there
-  /// are fewer lanes.
+  /// Sets out[column * rows + row] = strip[row * lanes + column] for `width` columns. `rows` and `width` are multiples of 4, or
+  /// there are fewer lanes.
   static void transpose(const float* HWY_RESTRICT strip, int rows, int lanes, int width, float* HWY_RESTRICT out) {
 #if HWY_TARGET != HWY_SCALAR
     if (lanes >= 4) {
@@ -143,7 +144,7 @@ class Dct {
     }
   }
 
-  /// By Taylor's series, so that the tables are the same whatever the mathematical library.
+  /// Computes the cosine by Taylor's series, so that the tables do not depend on the mathematical library.
   [[nodiscard]] static constexpr double cosine(double angle) {
     double sum = 0, term = 1;
     for (int i = 0; i < 16; ++i) {
@@ -155,7 +156,7 @@ class Dct {
   struct Rotation {
     float cosine, sine;
   };
-  /// Element i and its mirror image are rotated by pi (2 i + 1) / (4 n).
+  /// Returns the rotations of element i and its mirror image by pi (2 i + 1) / (4 n).
   template <int n>
   [[nodiscard]] static constexpr std::array<Rotation, n / 2> rotations() {
     std::array<Rotation, n / 2> table{};
@@ -175,7 +176,7 @@ class Dct {
   }
   static HWY_INLINE float* from_row(float* x, int row) { return x + row * static_cast<int>(hn::Lanes(Tag())); }
 
-  /// x[k] = sum of x[i] cos(pi k (2 i + 1) / (2 n)) over i < n; `spare` is as long.
+  /// Computes x[k] = sum of x[i] cos(pi k (2 i + 1) / (2 n)) over i < n; `spare` is as long as x.
   template <int n>
   static HWY_INLINE void dct2(float* HWY_RESTRICT x, float* HWY_RESTRICT spare) {
     if constexpr (n > 1) {
@@ -193,7 +194,7 @@ class Dct {
     }
   }
 
-  /// The transpose of dct2: x[i] = sum of x[k] cos(pi k (2 i + 1) / (2 n)) over k < n.
+  /// Computes the transpose of dct2: x[i] = sum of x[k] cos(pi k (2 i + 1) / (2 n)) over k < n.
   template <int n>
   static HWY_INLINE void dct3(float* HWY_RESTRICT x, float* HWY_RESTRICT spare) {
     if constexpr (n > 1) {
@@ -211,7 +212,7 @@ class Dct {
     }
   }
 
-  /// x[k] = sum of x[i] cos(pi (2 k + 1) (2 i + 1) / (4 n)) over i < n: its own transpose.
+  /// Computes x[k] = sum of x[i] cos(pi (2 k + 1) (2 i + 1) / (4 n)) over i < n, which is its own transpose.
   template <int n>
   static void dct4(float* HWY_RESTRICT x, float* HWY_RESTRICT spare) {
     const Tag d;

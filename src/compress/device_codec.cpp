@@ -41,10 +41,10 @@ class DeviceQuantiser final : public PackedCodec {
   kernels::cuda::Queue queue_;
 };
 
-/// One that sums a bucket goes through it in one order, which is slow where that is the whole vector.
+/// Returns true if the scheme sums up a bucket. It does so in one fixed order, which is slow if the bucket is the whole vector.
 [[nodiscard]] constexpr bool sums(Measure measure) { return measure != Measure::nothing && measure != Measure::largest; }
 
-/// Calls f(scheme, bucket) if there is one for CUDA memory.
+/// Calls f(scheme, bucket) if there is a scheme for CUDA memory.
 template <class F>
 void with_scheme(const Compressor& compressor, F f) {
   if (compressor.row->device_scheme == nullptr) return;

@@ -9,9 +9,9 @@
 
 namespace weir::compress {
 
-/// Whether there is one; without it, codecs of host memory do.
+/// Returns true if the compressor has a codec for CUDA memory. Without it, the codec of host memory is used.
 [[nodiscard]] bool has_device_codec(const Compressor& compressor);
-/// Returns one that makes the same messages as compressor.row->codec, all of them of fixed size. Its calls put work onto the
+/// Returns a codec whose messages equal those of compressor.row->codec. All of them have a fixed size. Its calls queue work on the
 /// queue's stream and return. Returns nullptr if the compressor has no device codec.
 [[nodiscard]] std::unique_ptr<PackedCodec> make_device_codec(const Compressor& compressor, kernels::cuda::Queue queue);
 

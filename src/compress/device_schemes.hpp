@@ -1,10 +1,10 @@
-// device_schemes.hpp: the quantisers of quantiser-inl.hpp for one element at a time, as kernels for CUDA memory want them: the same
-// messages, bit for bit, where nothing is fused. A Scheme here:
+// device_schemes.hpp: the quantisers of quantiser-inl.hpp for one element at a time, for kernels for CUDA memory. The messages are
+// the same, bit for bit, if no operations are fused. A Scheme here has:
 //
 //   static constexpr bool random, votes; static constexpr int headers;   // as there
-//   static constexpr Measure measure;                                    // what the header of a bucket comes from
+//   static constexpr Measure measure;                                    // what a bucket's header is computed from
 //   int bits() const;
-//   void header(const Sums&, std::int64_t count, float* header) const;   // unless `measure` is nothing or largest
+//   void header(const Sums&, std::int64_t count, float* header) const;   // not if `measure` is nothing or largest
 //   Scale scale(const float* header) const;
 //   int encode(Scale, float x, std::uint32_t random) const; float decode(Scale, int code) const;
 #pragma once
@@ -21,15 +21,15 @@
 
 namespace weir::compress {
 
-/// largest: the header is the largest magnitude.
+/// What is measured of a bucket. largest: the header is the largest magnitude.
 enum class Measure : std::uint8_t { nothing, largest, squares, magnitudes, sides };
 
-/// What is measured of a bucket; sums are in the order of sum_of().
+/// The measurements of a bucket. Sums are in the order of sum_of().
 struct Sums {
-  double sum = 0;              ///< of squares or magnitudes; of sides: of what is not negative
-  double negative = 0;         ///< of what is
-  std::int64_t negatives = 0;  ///< how many
-  std::uint32_t largest = 0;   ///< key
+  double sum = 0;              ///< of squares or magnitudes; for sides: of the elements that are not negative
+  double negative = 0;         ///< sum of the negative elements
+  std::int64_t negatives = 0;  ///< number of negative elements
+  std::uint32_t largest = 0;   ///< largest key
 };
 
 namespace device {
@@ -37,16 +37,16 @@ namespace device {
 [[nodiscard]] constexpr std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 [[nodiscard]] constexpr float magnitude_of(float x) { return std::bit_cast<float>(bits_of(x) & 0x7fffffffu); }
 
-/// To the nearest whole number, ties to even; |x| < 2^22.
+/// Rounds to the nearest whole number, ties to even; |x| < 2^22.
 [[nodiscard]] constexpr int nearest(float x) {
   constexpr float shift = 0x1.8p23f;
   return static_cast<int>(bits_of(x + shift)) - static_cast<int>(bits_of(shift));
 }
 
-/// 1 for what is negative: -0 is not, and NaN by its sign bit.
+/// Returns 1 for negative numbers. -0 is not negative; NaN counts by its sign bit.
 [[nodiscard]] constexpr int is_negative(float x) { return bits_of(x) > 0x80000000u ? 1 : 0; }
 
-/// 0 of nothing; what is not finite is NaN.
+/// Returns the mean, 0 if `count` is 0, or NaN if the mean is not finite.
 [[nodiscard]] constexpr float mean_of(double sum, std::int64_t count) {
   const float mean = count == 0 ? 0.0f : static_cast<float>(sum / static_cast<double>(count));
   return bits_of(magnitude_of(mean)) < 0x7f800000u ? mean : std::bit_cast<float>(std::uint32_t{0x7fc00000});
@@ -54,7 +54,7 @@ namespace device {
 
 }  // namespace device
 
-/// block_quantise with whole numbers.
+/// The scheme of block_quantise with whole numbers.
 struct DeviceIntegers {
   static constexpr int headers = 1;
   static constexpr bool random = false, votes = false;
@@ -71,7 +71,7 @@ struct DeviceIntegers {
   [[nodiscard]] constexpr float decode(Scale scale, int code) const { return static_cast<float>(code - levels) * scale.per_level; }
 };
 
-/// block_quantise with E4M3.
+/// The scheme of block_quantise with E4M3.
 struct DeviceFloat8 {
   static constexpr int headers = 1;
   static constexpr bool random = false, votes = false;
@@ -94,7 +94,7 @@ struct DeviceFloat8 {
   }
 };
 
-/// sign_sgd and signum.
+/// The scheme of sign_sgd and signum.
 struct DeviceSigns {
   static constexpr int headers = 0;
   static constexpr bool random = false, votes = true;
@@ -109,7 +109,7 @@ struct DeviceSigns {
   [[nodiscard]] constexpr float decode(Scale, int code) const { return 1.0f - static_cast<float>(2 * code); }
 };
 
-/// ef_sign_sgd.
+/// The scheme of ef_sign_sgd.
 struct DeviceScaledSigns {
   static constexpr int headers = 1;
   static constexpr bool random = false, votes = false;
@@ -131,7 +131,8 @@ struct DeviceScaledSigns {
   }
 };
 
-/// qsgd, of the Euclidean norm, and terngrad, of the largest magnitude, clipped at `clip` deviations where squares are measured.
+/// The scheme of qsgd, by the Euclidean norm, and of terngrad, by the largest magnitude, clipped at `clip` deviations if squares
+/// are measured.
 template <Measure from, bool clips>
 struct DeviceRandomLevels {
   static constexpr int headers = 1;
@@ -166,7 +167,7 @@ struct DeviceRandomLevels {
   [[nodiscard]] constexpr float decode(Scale scale, int code) const { return static_cast<float>(code - levels) * scale.per_level; }
 };
 
-/// one_bit_sgd.
+/// The scheme of one_bit_sgd.
 struct DeviceSideMeans {
   static constexpr int headers = 2;
   static constexpr bool random = false, votes = false;
@@ -186,7 +187,7 @@ struct DeviceSideMeans {
   [[nodiscard]] constexpr float decode(Scale scale, int code) const { return code != 0 ? scale.negative : scale.positive; }
 };
 
-/// eight_bit.
+/// The scheme of eight_bit.
 struct DeviceDynamicTree {
   static constexpr int headers = 1;
   static constexpr bool random = false, votes = false;
@@ -215,7 +216,7 @@ struct DeviceDynamicTree {
   }
 };
 
-/// natural: an exponent, above it a sign.
+/// The scheme of natural: an exponent, with a sign above it.
 struct DeviceNatural {
   static constexpr int headers = 0;
   static constexpr bool random = true, votes = false;
@@ -246,7 +247,7 @@ struct DeviceScheme {
   std::int64_t bucket = 0;
 };
 
-/// Where codes and headers of a message of `count` values lie.
+/// The layout of codes and headers in a message of `count` values.
 struct QuantiserLayout {
   std::int64_t bucket = 0;  ///< elements that share a header; 0: all
   int headers = 0, bits = 1;

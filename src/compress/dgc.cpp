@@ -1,6 +1,6 @@
 // dgc.cpp: deep gradient compression (Lin, Han, Mao, Wang, Dally; ICLR 2018, Algorithm 4): the largest entries of accumulated
-// velocities, with momentum correction, momentum factor masking and local clipping. Its warm-up of the density is the plan's
-// warmup_iterations, its sampled threshold the plan's `threshold`.
+// velocities, with momentum correction, momentum factor masking and local clipping. The plan's warmup_iterations provides DGC's
+// warm-up of the density, the plan's `threshold` its sampled threshold.
 #include <array>
 
 #include "compress/compressor.hpp"
@@ -22,7 +22,7 @@ constexpr std::array parameters = {
 Momentum velocity(const Parameters& given) {
   return {.momentum = given["momentum"], .masked = given["masking"] != 0, .clip = given["clip"]};
 }
-/// A rank's norm is that of its own gradient.
+/// Refuses to clip in sharded algorithms: a rank's norm must be that of its own gradient.
 std::string_view why_not_by(const Parameters& given, const AllreduceRow& algorithm) {
   return given["clip"] != 0 && algorithm.sharded ? "it sums gradients in nodes first, and clip is for each rank's own"
                                                  : std::string_view();

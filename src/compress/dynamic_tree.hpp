@@ -1,4 +1,4 @@
-// dynamic_tree.hpp: the codes of eight_bit.cpp's data type as tables, on the host and on GPUs.
+// dynamic_tree.hpp: the codes of the data type of eight_bit.cpp as tables, on the host and on GPUs.
 #pragma once
 
 #include <bit>
@@ -9,19 +9,19 @@ namespace weir::compress {
 
 inline constexpr int dynamic_tree_decades = 7;
 
-/// There are 64 >> z codes with z zeros, and the least of them is 64 >> z. What else they need is found by 3 bits of the exponent
-/// of a number that differs in these bits from decade to decade.
+/// There are 64 >> z codes with z zeros, and the lowest of them is 64 >> z. The other table entries of a decade are found by
+/// 3 bits of the exponent of a number that differs in these bits between decades.
 struct DynamicTreeTables {
-  float above[dynamic_tree_decades];      ///< values of a decade are, of 1
-  float per_value[dynamic_tree_decades];  ///< codes in what they are in for 1
-  float none;                             ///< the same for what is below all decades
-  float first[16], offset[16], last[16];  ///< by the exponent of per_value
-  float power[16];                        ///< 10^-z, by the exponent of code + 1/2; 0 for code 0
+  float above[dynamic_tree_decades];      ///< relative values above this are in the decade
+  float per_value[dynamic_tree_decades];  ///< codes per relative value, in the decade
+  float none;                             ///< the same for values below all decades
+  float first[16], offset[16], last[16];  ///< indexed by the exponent of per_value
+  float power[16];                        ///< 10^-z, indexed by the exponent of code + 1/2; 0 for code 0
 };
 
 [[nodiscard]] constexpr std::size_t dynamic_tree_slot(float number) { return std::bit_cast<std::uint32_t>(number) >> 23 & 7; }
 
-/// In double, rounded once.
+/// Computes the tables in double, rounded once.
 [[nodiscard]] constexpr DynamicTreeTables dynamic_tree_tables() {
   DynamicTreeTables tables{};
   tables.none = 8;

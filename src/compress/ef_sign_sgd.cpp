@@ -1,8 +1,8 @@
 // ef_sign_sgd.cpp: EF-signSGD (Karimireddy, Rebjock, Stich, Jaggi: Error feedback fixes signSGD and other gradient compression
-// schemes; ICML 2019, Algorithm 1): sign(x) times the mean magnitude of the bucket, ||x||_1 / d. What that loses is what memory
-// keeps; ranks' results are averaged, and no learning rate is in it.
+// schemes; ICML 2019, Algorithm 1): sign(x) times the mean magnitude of the bucket, ||x||_1 / d. Error feedback keeps what is lost.
+// The ranks' results are averaged, and do not include a learning rate.
 //
-// Zero counts as positive. Where the mean is not finite, all of the bucket decodes to NaN.
+// Zero counts as positive. If the mean is not finite, all of the bucket decodes to NaN.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/ef_sign_sgd.cpp"
 #include <hwy/foreach_target.h>
@@ -42,7 +42,7 @@ class ScaledSigns {
     return {std::abs(header[0])};
   }
   HWY_INLINE Ints encode(Scale, Floats x, Uints) const {
-    // 1 for what is negative: -0 is not
+    // 1 for negative numbers: -0 is not negative
     return hn::BitCast(IntTag(), hn::ShiftRight<31>(hn::BitCast(UintTag(), hn::Add(x, hn::Zero(FloatTag())))));
   }
   HWY_INLINE Floats decode(Scale scale, Ints codes) const {

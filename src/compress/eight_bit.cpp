@@ -1,9 +1,9 @@
 // eight_bit.cpp: 8-bit quantisation with the dynamic tree data type (Dettmers: 8-bit approximations for parallelism in deep
-// learning; ICLR 2016, section 3): a sign; z zeros, which divide by 10^z; a one; and 6 - z bits that bisect [0.1, 1], of whose last
-// interval the middle is meant. All divided by the largest magnitude of the bucket. A value gets the nearest code: from the largest
-// magnitude down, errors are 0.7 % of it, then 1.4 % of a tenth of it, and so on.
+// learning; ICLR 2016, section 3). A code has a sign; z zeros, which divide by 10^z; a one; and 6 - z bits that bisect [0.1, 1]. It
+// stands for the middle of the last interval. All values are divided by the largest magnitude of the bucket. A value gets the
+// nearest code: from the largest magnitude down, errors are 0.7 % of it, then 1.4 % of a tenth of it, and so on.
 //
-// A bucket whose largest magnitude is below 2^-100 decodes to zeros, one with NaN or infinity to NaN.
+// A bucket whose largest magnitude is below 2^-100 decodes to zeros. A bucket with NaN or infinity decodes to NaN.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/eight_bit.cpp"
 #include <hwy/foreach_target.h>

@@ -18,19 +18,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 
-/// Finds the k largest values in the order of their keys (kernels/kernels.hpp); ties go to the lowest index. Values that reach a
-/// threshold guessed from the last call's values are copied out in one pass; bisection among these then makes the threshold exact.
-/// Where the guess was too high, bisection among all values finds the threshold.
+/// Finds the k largest values in the order of their keys (kernels/kernels.hpp); ties go to the lowest index. A threshold is guessed
+/// from the last call's values. Values that reach it are copied out in one pass, and bisection among these makes the threshold
+/// exact. If the guess was too high, bisection among all values finds the threshold.
 class Largest {
  public:
-  /// Vectors are read and stored whole: arrays given to choose() are so much longer than what they hold.
+  /// Vectors are read and stored whole, so arrays passed to choose() need this much room after their content.
   static constexpr std::int64_t padding = 16;
 
   explicit Largest(std::int64_t most)
       : values_(static_cast<std::size_t>(most + 2 * padding)), places_(static_cast<std::size_t>(most + 2 * padding)) {}
 
-  /// Writes the k <= count largest of x, in the order of their places. `count` is a multiple of 16 or x goes on with zeros up to
-  /// it.
+  /// Writes the k <= count largest of x, in the order of their places. `count` must be a multiple of 16, or zeros must follow x up
+  /// to one.
   void choose(const float* HWY_RESTRICT x, std::int64_t count, std::int64_t k, std::uint32_t* HWY_RESTRICT places,
               float* HWY_RESTRICT values) {
     if (k == count) {
@@ -77,7 +77,7 @@ class Largest {
     } else {
       copy_with_ties(candidates, low, k - count_reaching(values_.data(), candidates, high), places, values);
     }
-    // a fourth of an octave lower
+    // a quarter of an octave lower
     guess_ = std::max<std::int64_t>(0, low - (1 << 21));
   }
 
@@ -104,7 +104,7 @@ class Largest {
     const KeyTag d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     const auto under = below(key);
-    auto reached = hn::Zero(d);  // less one for each
+    auto reached = hn::Zero(d);  // counts down by one for each
     for (std::int64_t i = 0; i < count; i += lanes) reached = hn::Add(reached, hn::VecFromMask(d, hn::Gt(keys(x + i), under)));
     return -std::int64_t{hn::GetLane(hn::SumOfLanes(d, reached))};
   }
@@ -117,7 +117,7 @@ class Largest {
     return hn::GetLane(hn::MaxOfLanes(d, largest));
   }
 
-  /// The values are fetched afterwards: few of many vectors have any.
+  /// Fetches the values afterwards, since few vectors have any.
   std::int64_t gather(const float* HWY_RESTRICT x, std::int64_t count, std::int64_t key) {
     const PlaceTag d;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -132,7 +132,7 @@ class Largest {
       found += static_cast<std::int64_t>(hn::CountTrue(KeyTag(), wanted));
       numbers = hn::Add(numbers, step);
     }
-    // key 0 is also that of the zeros with which x goes on
+    // key 0 is also that of the zeros that follow x
     found = std::min(found, count);
     for (std::int64_t i = 0; i < found; ++i) values_[static_cast<std::size_t>(i)] = x[places[i]];
     return found;
@@ -153,7 +153,7 @@ class Largest {
     }
   }
 
-  /// All above `key`, and the first `ties` with exactly that.
+  /// Copies all values above `key`, and the first `ties` with exactly that key.
   void copy_with_ties(std::int64_t candidates, std::int64_t key, std::int64_t ties, std::uint32_t* places, float* values) const {
     std::int64_t copied = 0;
     for (std::int64_t i = 0; i < candidates; ++i) {

@@ -17,7 +17,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using FloatTag = hn::CappedTag<float, 16>;
 constexpr std::int64_t partials = 16;  // element i goes to partial sum i % 16, whatever the vectors' length
 
-/// Two rows of M times one or four columns of Q.
+/// Multiplies two rows of M by one or four columns of Q.
 template <int columns>
 class Dots {
  public:
@@ -60,7 +60,7 @@ class Dots {
       hn::StoreU(b0, d, sums_[1] + part);
     }
   }
-  /// Partial sum j takes up j + 8, then j + 4, j + 2 and j + 1.
+  /// Adds up: partial sum j takes up j + 8, then j + 4, j + 2 and j + 1.
   [[nodiscard]] float result(int column, int row) {
     float* const sum = sums_[2 * column + row];
     for (int half = partials / 2; half > 0; half /= 2) {
@@ -73,7 +73,7 @@ class Dots {
   float sums_[2 * columns][partials] = {};
 };
 
-/// `row` and `next` have `length` elements; what follows them in Q meets zeros. `next` may be `row`.
+/// `row` and `next` have `length` elements; the rest of Q's columns meets zeros. `next` may be `row`.
 template <int columns>
 HWY_INLINE void dot_two_rows(const float* row, const float* next, std::int64_t length, const float* q, std::int64_t q_stride,
                              float* p, float* next_p) {
@@ -108,7 +108,7 @@ void multiply_rows(MatrixShape shape, const float* m, const float* q, std::int64
   if (whole_rows < rows) dot(whole_rows, whole_rows, shape.last_length());
 }
 
-/// q += x p of one row, for all columns of the factors.
+/// Computes q += x p for one row and all columns of the factors.
 HWY_INLINE void add_row(const float* x, std::int64_t length, const float* p, std::int64_t rank, float* q, std::int64_t q_stride) {
   const FloatTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -122,7 +122,7 @@ HWY_INLINE void add_row(const float* x, std::int64_t length, const float* p, std
   }
 }
 
-/// The same of four whole rows, in their order.
+/// Computes the same for four whole rows, in their order.
 HWY_INLINE void add_four_rows(const float* x, std::int64_t columns, const float* p, std::int64_t rank, float* q) {
   const FloatTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -153,7 +153,7 @@ void multiply_columns(MatrixShape shape, const float* m, const float* p, std::in
     add_row(m + row * columns, row < whole_rows ? columns : shape.last_length(), p + row * rank, rank, q, columns);
 }
 
-/// Two rows, which may be the same: of `rest` and `out` those of `m` are written.
+/// Splits two rows of `m`, which may be the same row. Writes the same rows of `rest` and `out`.
 class Splitter {
  public:
   Splitter(const float* p, const float* q, std::int64_t q_stride, std::int64_t rank, float factor)
@@ -260,11 +260,11 @@ void split_off(MatrixShape shape, const float* m, const float* p, const float* q
 }
 
 void orthogonalise(float* p, std::int64_t rows, std::int64_t rank, double* scratch) {
-  constexpr double independent = 0x1p-18;  // what remains of a dependent column is rounding, some 2^-22 of it
+  constexpr double independent = 0x1p-18;  // rounding leaves about 2^-22 of a dependent column
   for (std::int64_t j = 0; j < rank; ++j) {
     double before = 0, after = 0;
     // Classical Gram-Schmidt, twice: the second pass removes what rounding has left of the first (Giraud et al., 2005). The third
-    // measures what remains. Sums are in double, so that none overflows or vanishes.
+    // measures what remains. Sums are in double, so that they neither overflow nor vanish.
     for (int pass = 0; pass < 3; ++pass) {
       std::fill_n(scratch, j + 1, 0.0);
       for (std::int64_t i = 0; i < rows; ++i) {

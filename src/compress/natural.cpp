@@ -1,6 +1,6 @@
 // natural.cpp: natural compression (Horvath, Ho, Horvath, Sahu, Canini, Richtarik: Natural compression for distributed deep
-// learning; 2019, definition 1): |x| between two powers of two becomes one of them at random, so that the mean is x. What travels
-// are the sign and the exponent of the float, 9 bits.
+// learning; 2019, definition 1): |x| between two powers of two is rounded at random to one of them, so that the mean is x. The sign
+// and the exponent of the float travel, 9 bits.
 //
 // Denormal numbers become 0 or 2^-126, magnitudes above 2^127 become 2^127, and infinities become NaN.
 #undef HWY_TARGET_INCLUDE
@@ -20,8 +20,8 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 namespace {
 
-/// A message: of each chunk of 256 elements the exponents, a byte each, then the signs (code_bits.hpp); a last chunk that is
-/// shorter is as one that zeros fill up to a multiple of 8.
+/// A message has, for each chunk of 256 elements, the exponents, a byte each, then the signs (code_bits.hpp). A shorter last chunk
+/// is filled up with zeros to a multiple of 8.
 class Natural final : public PackedCodec {
  public:
   [[nodiscard]] std::int64_t granularity() const override { return code_chunk; }
@@ -90,7 +90,7 @@ class Natural final : public PackedCodec {
       const auto values = hn::LoadU(d, x + i);
       const auto bits = hn::BitCast(di, values);
       const auto key = hn::And(bits, hn::Set(di, 0x7fffffff));
-      // A carry out of the mantissa rounds up, with the mantissa as its probability, to the nearest 2^-16.
+      // Adds random bits to the mantissa: a carry rounds up, with the mantissa as its probability, to the nearest 2^-16.
       const auto dither = hn::Add(hn::ShiftLeft<7>(hn::BitCast(di, hn::LoadU(du, random + i))), hn::Set(di, 64));
       const auto last = hn::Gt(key, hn::Set(di, (254 << 23) - 1));
       const auto exponent = hn::ShiftRight<23>(hn::IfThenElse(last, key, hn::Add(key, dither)));

@@ -1,7 +1,8 @@
 // number_bits-inl.hpp: numbers of 0 to 32 bits in messages; compiled once per instruction set, as Highway's foreach_target.h asks.
 //
-// Numbers come in blocks of code_chunk, the last one shorter. A block is its numbers' low 8 bits as codes (code_bits.hpp), then the
-// next 8, and so on. `count` numbers take code_bytes(count, bits); in the last block they are filled up to 8 with zeros.
+// Numbers come in blocks of code_chunk, the last one shorter. A block has its numbers' low 8 bits as codes (code_bits.hpp), then
+// the next 8, and so on. `count` numbers take code_bytes(count, bits). The last block is filled up with zeros to a multiple of 8
+// numbers.
 #if defined(WEIR_COMPRESS_NUMBER_BITS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_COMPRESS_NUMBER_BITS_INL
 #undef WEIR_COMPRESS_NUMBER_BITS_INL
@@ -18,7 +19,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 
-/// Returns the bytes. Only the lowest `bits` bits count.
+/// Packs only the lowest `bits` bits of each number. Returns the bytes.
 template <class T>
 HWY_INLINE std::int64_t pack_numbers(const T* HWY_RESTRICT numbers, std::int64_t count, int bits, std::byte* HWY_RESTRICT out) {
   std::byte* const begin = out;

@@ -1,8 +1,8 @@
 // one_bit_sgd.cpp: 1-bit SGD (Seide, Fu, Droppo, Li, Yu: 1-bit stochastic gradient descent and its application to data-parallel
-// distributed training of speech DNNs; Interspeech 2014, section 3): one bit says which side of zero an element is on, and decodes
+// distributed training of speech DNNs; Interspeech 2014, section 3): one bit says on which side of zero an element is. It decodes
 // to the mean of the elements of its bucket on that side. The paper's buckets are the columns of weight matrices.
 //
-// Zero is on the positive side, NaN too. A side without elements has the mean 0; where a mean is not finite, all of that side
+// Zero is on the positive side, and so is NaN. A side without elements has the mean 0. If a mean is not finite, all of that side
 // decodes to NaN.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/one_bit_sgd.cpp"

@@ -1,4 +1,4 @@
-// philox-inl.hpp: philox.hpp's numbers in vectors; compiled once per instruction set, as Highway's foreach_target.h asks.
+// philox-inl.hpp: the numbers of philox.hpp in vectors; compiled once per instruction set, as Highway's foreach_target.h asks.
 #if defined(WEIR_COMPRESS_PHILOX_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_COMPRESS_PHILOX_INL
 #undef WEIR_COMPRESS_PHILOX_INL
@@ -16,8 +16,7 @@ namespace weir::compress::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-/// Four words of as many blocks as a vector has 64-bit lanes, each in the low half of its lane; what is in the high halves does not
-/// count.
+/// The four words of as many blocks as a vector has 64-bit lanes, each in the low half of its lane. The high halves are ignored.
 template <class D>
 struct Blocks {
   hn::Vec<D> words[4];
@@ -33,7 +32,7 @@ struct Blocks {
   }
 };
 
-/// A word of neighbouring blocks: of those at even places, and of those at odd ones.
+/// Stores a word of neighbouring blocks: `even` is of those at even places, `odd` of those at odd places.
 template <class D>
 HWY_INLINE void store_windows(D /*wide*/, hn::Vec<D> even, hn::Vec<D> odd, std::uint32_t* out) {
   const hn::Repartition<std::uint32_t, D> d;
@@ -47,7 +46,7 @@ HWY_INLINE void store_windows(D /*wide*/, hn::Vec<D> even, hn::Vec<D> odd, std::
 }
 #endif
 
-/// out[i] = the random number of element first + i, for 256 of them; `first` is a multiple of 256.
+/// Sets out[i] to the random number of element first + i, for 256 elements; `first` is a multiple of 256.
 HWY_INLINE void random_group_bits(const Draw& draw, std::uint64_t first, std::uint32_t* HWY_RESTRICT out) {
 #if HWY_TARGET == HWY_SCALAR
   for (std::uint64_t i = 0; i < random_group; ++i) out[i] = random_bits(draw, first + i);

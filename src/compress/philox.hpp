@@ -1,8 +1,8 @@
-// philox.hpp: random numbers by counter: Philox4x32-7 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3;
-// SC 2011, where seven rounds pass all tests). The same bits in any order, on any processor. An element gets 16 of them, so that
-// rounding at random is unbiased to 2^-17 of a level. Of these, the lower 8 are another element's higher 8: each number by itself
-// is uniform, which is all that means and variances of sums of squares ask for, and two elements' roundings are independent but
-// for 2^-8 of a level. So they cost a quarter of independent numbers of 32 bits.
+// philox.hpp: random numbers by counter: Philox4x32-7 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC
+// 2011, where seven rounds pass all tests). The bits are the same in any order and on any processor. An element gets 16 bits, so
+// that random rounding is unbiased to 2^-17 of a level. Its lower 8 bits are another element's higher 8 bits. Each number by itself
+// is uniform, which suffices for means and variances of sums of squares. The roundings of two elements are independent except for
+// 2^-8 of a level. This costs a quarter of independent numbers of 32 bits.
 #pragma once
 
 #include <array>
@@ -13,11 +13,12 @@
 
 namespace weir::compress {
 
-/// Elements that share 16 blocks of random numbers: element i has of block i / 256 * 16 + i % 16 the word i % 64 / 16, of that the
-/// 16 bits from bit i % 256 / 64 * 8 on, around its end. Neighbours in a vector register so have neighbouring blocks.
+/// Number of elements that share 16 blocks of random numbers. Element i uses block i / 256 * 16 + i % 16, of that the word i % 64 /
+/// 16, and of that the 16 bits from bit i % 256 / 64 * 8 on, cyclically. Neighbours in a vector register thus have neighbouring
+/// blocks.
 inline constexpr std::int64_t random_group = 256;
 
-// No arrays: in GPU code, CUDA's compiler traps where the host's constant arrays are read, and does not say so.
+// No arrays: if GPU code reads the host's constant arrays, it traps, and CUDA's compiler does not report it.
 inline constexpr std::uint32_t philox_multiplier_a = 0xD2511F53u, philox_multiplier_b = 0xCD9E8D57u;
 inline constexpr std::uint32_t philox_step_low = 0x9E3779B9u, philox_step_high = 0xBB67AE85u;
 inline constexpr int philox_rounds = 7;
@@ -35,20 +36,20 @@ inline constexpr int philox_rounds = 7;
   return counter;
 }
 
-/// The counter of a block: 2^32 iterations and streams before anything comes again.
+/// Returns the counter of a block. Counters repeat after 2^32 iterations and streams.
 [[nodiscard]] constexpr std::array<std::uint32_t, 4> philox_counter(const Draw& draw, std::uint64_t block) {
   return {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), static_cast<std::uint32_t>(draw.iteration),
           draw.stream};
 }
 
-/// The 16 random bits of an element.
+/// Returns the 16 random bits of an element.
 [[nodiscard]] constexpr std::uint32_t random_bits(const Draw& draw, std::uint64_t element) {
   const std::uint64_t group = element / random_group, place = element % random_group;
   const std::uint32_t word = philox(philox_counter(draw, group * 16 + place % 16), draw.seed)[place % 64 / 16];
   return std::rotr(word, static_cast<int>(place / 64 * 8)) & 0xffff;
 }
 
-/// In [0, 1), a multiple of 2^-16.
+/// Returns a multiple of 2^-16 in [0, 1).
 [[nodiscard]] constexpr float uniform_of(std::uint32_t bits) { return static_cast<float>(bits) * 0x1p-16f; }
 
 }  // namespace weir::compress

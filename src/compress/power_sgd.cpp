@@ -1,10 +1,10 @@
 // power_sgd.cpp: PowerSGD (Vogels, Karimireddy, Jaggi: PowerSGD: practical low-rank gradient compression for distributed
-// optimization; NeurIPS 2019, Algorithm 1): one step of power iteration for a low-rank approximation of the mean matrix, from where
-// the last iteration ended.
+// optimization; NeurIPS 2019, Algorithm 1): one step of power iteration for a low-rank approximation of the mean matrix, continued
+// from the last iteration.
 //
-// Beyond the paper: a column of Q that is zero, as at the start, is drawn anew, since no iteration would leave zero; it becomes
-// zero where the matrix has a lower rank. The others are scaled by a power of two, so that small gradients do not vanish in
-// products. Where a value is not finite, or a product overflows, all that is delivered is NaN, nothing is kept, and Q begins anew.
+// Beyond the paper: a column of Q that is zero, as at the start, is drawn again, since iterations never leave zero. It becomes zero
+// if the matrix has a lower rank. Other columns are scaled by a power of two, so that small gradients do not vanish in products. If
+// a value is not finite, or a product overflows, the whole update is NaN, no residual is kept, and Q starts again.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -70,7 +70,7 @@ class PowerSgd final : public CompressedExchange {
     stage.next(Stage::allreduce);
     co_await mean_q_->run(channel, q_.data());
     stage.next(Stage::decode);
-    // 4. what P Q^T is, and what it lacks (line 8). A value that is not finite has made P so, and that a whole column of Q.
+    // 4. P Q^T, and what it lacks (line 8). A value that is not finite makes P so, and P a whole column of Q.
     if (std::all_of(q_.data(), q_.data() + q_.size(), [](float x) { return std::isfinite(x); })) {
       split_off(shape_, values, p_.data(), q_.data(), rank_, factor_, rest, out);
       co_return;

@@ -1,7 +1,7 @@
 // qsgd.cpp: QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD: communication-efficient SGD via gradient quantization and
 // encoding; NeurIPS 2017, section 3.1): |x| / ||bucket||_2 is rounded at random to one of the levels 0, 1/s, ..., 1, without bias.
 //
-// A bucket whose norm is below 2^-100 decodes to zeros, one with NaN or infinity to NaN.
+// A bucket whose norm is below 2^-100 decodes to zeros. A bucket with NaN or infinity decodes to NaN.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/qsgd.cpp"
 #include <hwy/foreach_target.h>
@@ -55,7 +55,8 @@ constexpr std::array parameters = {
     bucket_parameter(512),
 };
 
-/// By lemma 3.1 the error of a bucket of d values has at most min(d / s^2, sqrt(d) / s) times their squared norm.
+/// Refuses error feedback unless min(d / s^2, sqrt(d) / s) < 1. By lemma 3.1 the error of a bucket of d values is at most that
+/// times their squared norm.
 std::string_view why_no_feedback(const Parameters& given) {
   const double s = given["levels"], d = given["bucket"];
   const bool contracts = d != 0 && std::min(d / (s * s), std::sqrt(d) / s) < 1;

@@ -1,19 +1,19 @@
-// quantiser-inl.hpp: compressors that give every element a code of a few bits, and every bucket of elements a few numbers that say
-// what the codes mean; compiled once per instruction set, as Highway's foreach_target.h asks.
+// quantiser-inl.hpp: compressors that give every element a code of a few bits, and every bucket of elements a header of a few
+// numbers, which determine the values of the codes; compiled once per instruction set, as Highway's foreach_target.h asks.
 //
-// A message: the numbers of all buckets, then the codes (code_bits.hpp). What makes such a compressor is a Scheme:
+// A message has the headers of all buckets, then the codes (code_bits.hpp). A Scheme defines the compressor:
 //
-//   static constexpr int headers;        // numbers of a bucket; 0: none, and `measure` is never called
-//   static constexpr bool random;        // encode() wants random bits
-//   static constexpr bool votes;         // what is summed is a vote: its sign counts
-//   int bits() const;                    // of a code, 1 to 8
+//   static constexpr int headers;        // numbers per bucket; if 0, `measure` is never called
+//   static constexpr bool random;        // encode() needs random bits
+//   static constexpr bool votes;         // the sum is a vote: only its sign counts
+//   int bits() const;                    // bits of a code, 1 to 8
 //   void measure(const float* x, std::int64_t count, float* header) const;
-//   struct Scale;                        // of one bucket; bool blank() const: its elements do not matter, it encodes zeros
+//   struct Scale;                        // of one bucket; bool blank() const: true if it encodes zeros, whatever its elements
 //   Scale scale(const float* header) const;
 //   Ints encode(Scale, Floats x, Uints random) const;  // codes below 2^bits
 //   Floats decode(Scale, Ints codes) const;
 //
-// encode() and decode() have to give the same bits on every instruction set: nothing is fused (-ffp-contract=off).
+// encode() and decode() must give the same bits on every instruction set: no operations are fused (-ffp-contract=off).
 #if defined(WEIR_COMPRESS_QUANTISER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_COMPRESS_QUANTISER_INL
 #undef WEIR_COMPRESS_QUANTISER_INL
@@ -37,7 +37,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 
-/// At most 16 lanes, so that each divides every bucket and every group of random numbers, of which an element has 16 bits.
+/// At most 16 lanes, so that they divide every bucket and every group of random numbers, of which an element has 16 bits.
 using FloatTag = hn::CappedTag<float, 16>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 using UintTag = hn::RebindToUnsigned<FloatTag>;
@@ -50,8 +50,8 @@ HWY_INLINE Floats uniform_of(Uints random) {
   return hn::Mul(hn::ConvertTo(d, hn::BitCast(IntTag(), random)), hn::Set(d, 0x1p-16f));
 }
 
-/// Sums in double of what `f` makes of the elements of x: element i goes to partial sum i % 32, then partial sum j takes up j + 16,
-/// at last j + 8, j + 4, j + 2 and j + 1. Before the elements of a block are summed, look(elements, how many) is called.
+/// Returns the sum in double of f over the elements of x. Element i goes to partial sum i % 32, then partial sum j takes up j + 16,
+/// then j + 8, j + 4, j + 2 and j + 1. Before the elements of a block are summed, look(elements, how many) is called.
 template <class F, class Look>
 HWY_INLINE double sum_of(const float* x, std::int64_t count, F f, Look look) {
   constexpr std::int64_t partials = 32;
@@ -59,12 +59,12 @@ HWY_INLINE double sum_of(const float* x, std::int64_t count, F f, Look look) {
   const hn::CappedTag<double, 8> wide;
   const hn::Rebind<float, decltype(wide)> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr std::int64_t block = 4096;  // is read again and again while it is in the first-level cache
+  constexpr std::int64_t block = 4096;  // stays in the first-level cache while it is read repeatedly
   const std::int64_t whole = count / partials * partials;
   const auto term = [&](const float* at) HWY_ATTR { return f(wide, hn::PromoteTo(wide, hn::LoadU(d, at))); };
   for (std::int64_t begin = 0; begin < count; begin += block) {
     look(x + begin, std::min(block, count - begin));
-    // Four sums at a time: one alone waits for each addition.
+    // Four sums at a time, since one alone would wait for each addition.
     for (std::int64_t part = 0; part < partials; part += 4 * lanes) {
       auto sum0 = hn::LoadU(wide, partial + part), sum1 = hn::LoadU(wide, partial + part + lanes);
       auto sum2 = hn::LoadU(wide, partial + part + 2 * lanes), sum3 = hn::LoadU(wide, partial + part + 3 * lanes);
@@ -110,7 +110,7 @@ HWY_INLINE double sum_of_magnitudes(const float* x, std::int64_t count) {
   return sum_of(x, count, [](auto, auto v) HWY_ATTR { return hn::Abs(v); });
 }
 
-/// max |x|; NaN where any element is.
+/// Returns max |x|, or NaN if any element is NaN.
 HWY_INLINE float largest_magnitude(const float* x, std::int64_t count) {
   const IntTag d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -129,7 +129,7 @@ HWY_INLINE float largest_magnitude(const float* x, std::int64_t count) {
   return result;
 }
 
-/// table[index] of each lane, index from 0 to 7.
+/// Returns table[index] for each lane, with index from 0 to 7.
 HWY_INLINE Floats lookup(const float (&table)[16], Ints index) {
   const FloatTag d;
   if (hn::Lanes(d) >= 8) return hn::TableLookupLanes(hn::LoadU(d, table), hn::IndicesFromVec(d, index));
@@ -143,7 +143,7 @@ HWY_INLINE Floats lookup(const float (&table)[16], Ints index) {
 template <class Scheme>
 class Quantiser final : public PackedCodec {
  public:
-  /// `bucket` is a power of two of at least 32, or 0: all elements of a message are one.
+  /// `bucket` is a power of two of at least 32, or 0 for one bucket of all elements of a message.
   Quantiser(Scheme scheme, std::int64_t bucket) : scheme_(scheme), bucket_(bucket) {}
 
   [[nodiscard]] std::int64_t granularity() const override { return std::max(bucket_, code_chunk); }
@@ -166,7 +166,7 @@ class Quantiser final : public PackedCodec {
       const std::int64_t size = std::min(code_chunk, count - chunk);
       std::uint8_t chunk_codes[code_chunk];
       std::uint32_t random[code_chunk];
-      // Where buckets are short, the processor sees no stream of loads to fetch ahead.
+      // With short buckets, the processor sees no stream of loads to prefetch.
       if (count - chunk > fetch_ahead + code_chunk) {
         for (std::int64_t i = 0; i < code_chunk; i += 16) hwy::Prefetch(values + chunk + fetch_ahead + i);
       }
@@ -245,13 +245,13 @@ class Quantiser final : public PackedCodec {
     const std::int64_t buckets = bucket_ > 0 ? (count + bucket_ - 1) / bucket_ : 1;
     return (buckets * Scheme::headers * static_cast<std::int64_t>(sizeof(float)) + 7) / 8 * 8;
   }
-  /// Where the elements from `at` on that have one scale and lie in one chunk end.
+  /// Returns where the run of elements from `at` on, with one scale and in one chunk, ends.
   [[nodiscard]] std::int64_t run_end(std::int64_t at, std::int64_t count) const {
     const std::int64_t run = bucket_ > 0 ? std::min(bucket_, code_chunk) : code_chunk;
     return std::min(count, at / run * run + run);
   }
 
-  /// Every element has the code of zero.
+  /// Gives every element the code of zero.
   void encode_blank(typename Scheme::Scale scale, const float* x, std::int64_t count, std::uint8_t* codes, float* rest) const {
     const float zero[16] = {};
     const std::uint32_t random[16] = {};

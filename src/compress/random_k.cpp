@@ -1,6 +1,6 @@
-// random_k.cpp: k random places (Stich, Cordonnier, Jaggi: Sparsified SGD with memory; NeurIPS 2018), another choice on each rank
-// and in each iteration. One is drawn in each of k strata (strata.hpp), so that no place comes twice: every element has the same
-// chance to the nearest k / n, and the paper's bounds on the error, which depend on nothing else, hold.
+// random_k.cpp: k random places (Stich, Cordonnier, Jaggi: Sparsified SGD with memory; NeurIPS 2018), chosen anew on each rank and
+// in each iteration. One place is drawn in each of k strata (strata.hpp), so that all places differ. Every element has the same
+// chance to the nearest k / n, on which alone the paper's bounds of the error depend.
 #include <array>
 
 #include "compress/compressor.hpp"
@@ -20,7 +20,7 @@ bool scales_up(const Parameters& given) { return given["unbiased"] != 0; }
 std::string_view why_no_feedback(const Parameters& given) {
   return scales_up(given) ? "with unbiased=1 it sends more than there is" : std::string_view();
 }
-/// What a global top-k leaves out stays out, without a memory.
+/// Refuses global top-k algorithms: without error feedback, the entries that they leave out are lost.
 std::string_view why_not_by(const Parameters& given, const AllreduceRow& algorithm) {
   return scales_up(given) && !algorithm.delivers_all ? "it does not deliver all that was sent, and unbiased=1 needs that"
                                                      : std::string_view();

@@ -1,5 +1,6 @@
-// random_levels-inl.hpp: the Scheme (quantiser-inl.hpp) of those that round |x| / w at random to one of the levels 0, 1/s, ..., 1,
-// w being a number of the bucket, so that the mean is |x|; compiled once per instruction set, as Highway's foreach_target.h asks.
+// random_levels-inl.hpp: the Scheme (quantiser-inl.hpp) of compressors that round |x| / w at random to one of the levels 0, 1/s,
+// ..., 1, where w is a number of the bucket, so that the mean is |x|; compiled once per instruction set, as Highway's
+// foreach_target.h asks.
 #if defined(WEIR_COMPRESS_RANDOM_LEVELS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_COMPRESS_RANDOM_LEVELS_INL
 #undef WEIR_COMPRESS_RANDOM_LEVELS_INL
@@ -13,8 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
 
-/// `Whole` has float operator()(const float* x, std::int64_t count) const, what the highest level means in a bucket, and says
-/// whether it clips: whether values may be beyond.
+/// `Whole` has float operator()(const float* x, std::int64_t count) const, which returns the value of the highest level in a
+/// bucket, and a constant `clips`, which is true if values may exceed it.
 template <class Whole>
 class RandomLevels {
  public:
@@ -30,7 +31,7 @@ class RandomLevels {
   HWY_INLINE Ints encode(Scale scale, Floats x, Uints bits) const {
     const FloatTag d;
     const IntTag di;
-    // In units of 2^-16 levels, which random bits are in too: at most 2^23 of them, and nothing is rounded twice.
+    // In units of 2^-16 levels, as random bits are: at most 2^23 of them, so that rounding happens only once.
     auto exact = hn::Mul(hn::Abs(x), hn::Set(d, scale.per_value * 0x1p16f));
     if constexpr (Whole::clips) exact = hn::Min(exact, hn::Set(d, static_cast<float>(levels_) * 0x1p16f));
     const auto level = hn::Min(hn::ShiftRight<16>(hn::Add(hn::ConvertTo(di, exact), hn::BitCast(di, bits))), hn::Set(di, levels_));

@@ -38,7 +38,7 @@ std::string_view name_of(Carriage carriage) {
 
 namespace {
 
-/// The text up to the next bar, which `text` then begins behind.
+/// Returns the text up to the next bar, and removes both from `text`.
 std::string_view next_item(std::string_view& text) {
   const std::size_t bar = text.find('|');
   const std::string_view item = text.substr(0, bar);
@@ -88,7 +88,7 @@ Expense expense_of(const Compressor& compressor, std::int64_t count, std::int64_
 namespace weir {
 
 std::vector<CompressorInfo> compressors() {
-  static const std::vector<std::string> parameters = [] {  // views of these are given away
+  static const std::vector<std::string> parameters = [] {  // callers get views of these
     std::vector<std::string> texts;
     for (const compress::CompressorRow* row : compress::rows)
       texts.push_back(Parameters({"compressor_parameters", row->name}, row->parameters, "").text());

@@ -1,4 +1,4 @@
-// scales.hpp: what a bucket's numbers mean, and the parameter that says how large buckets are.
+// scales.hpp: the values that a bucket's numbers stand for, and the parameter for the size of buckets.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace weir::compress {
 
-/// The square root, at most the largest float where `squares` are of finite floats. NaN is always the same NaN.
+/// Returns the square root, at most the largest float if `squares` is a sum over finite floats. NaN is always the same NaN.
 [[nodiscard]] inline float norm_of(double squares) {
   if (std::isnan(squares)) return std::numeric_limits<float>::quiet_NaN();
   const double norm = std::sqrt(squares);

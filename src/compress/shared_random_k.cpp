@@ -1,8 +1,8 @@
-// shared_random_k.cpp: the same k random places on every rank, so that their values alone travel, and are summed as dense ones are
-// (GRACE, section III.B, random-k; Stich, Cordonnier, Jaggi: Sparsified SGD with memory; NeurIPS 2018).
+// shared_random_k.cpp: the same k random places on every rank, so that only values travel, and are summed like dense ones (GRACE,
+// section III.B, random-k; Stich, Cordonnier, Jaggi: Sparsified SGD with memory; NeurIPS 2018).
 //
-// One place is drawn in each of k ranges, without replacement. NaN at a place that is drawn is delivered there; other values are
-// kept as they are.
+// One place is drawn in each of k ranges, without replacement. NaN at a drawn place is delivered there. Other values are kept as
+// they are.
 #include <algorithm>
 #include <array>
 #include <memory>

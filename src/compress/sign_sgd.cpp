@@ -1,7 +1,7 @@
 // sign_sgd.cpp: signSGD with majority vote (Bernstein, Wang, Azizzadenesheli, Anandkumar: signSGD: compressed optimisation for
 // non-convex problems; ICML 2018, Algorithms 1 and 3).
 //
-// One bit for each element; zero counts as positive, also where as many ranks are for as against. NaN counts by its sign bit.
+// Each element takes one bit. Zero counts as positive, and so does a tied vote. NaN counts by its sign bit.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/sign_sgd.cpp"
 #include <hwy/foreach_target.h>
@@ -29,7 +29,7 @@ class Signs {
   [[nodiscard]] int bits() const { return 1; }
   [[nodiscard]] Scale scale(const float*) const { return {}; }
   HWY_INLINE Ints encode(Scale, Floats x, Uints) const {
-    // 1 for what is negative: -0 is not
+    // 1 for negative numbers: -0 is not negative
     return hn::BitCast(IntTag(), hn::ShiftRight<31>(hn::BitCast(UintTag(), hn::Add(x, hn::Zero(FloatTag())))));
   }
   HWY_INLINE Floats decode(Scale, Ints codes) const {

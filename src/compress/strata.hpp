@@ -1,5 +1,5 @@
-// strata.hpp: k random places among n, one in each of k ranges of nearly the same size: each place once, ascending, and every
-// element equally likely where k divides n. Element i of range j comes with probability 1 / size(j).
+// strata.hpp: k random places among n, one in each of k ranges of nearly the same size. All places differ and ascend. Every element
+// is equally likely if k divides n. Element i of range j has probability 1 / size(j).
 #pragma once
 
 #include <array>
@@ -9,11 +9,11 @@
 
 namespace weir::compress {
 
-/// k <= n <= 2^32.
+/// Requires k <= n <= 2^32.
 struct Strata {
   std::int64_t n = 0, k = 0;
 
-  /// Where stratum `i` of 0, ..., k begins: floor(i n / k). begin(k) is n.
+  /// Returns where stratum `i` of 0, ..., k begins: floor(i n / k). begin(k) is n.
   [[nodiscard]] constexpr std::int64_t begin(std::int64_t i) const {
     // i n may be 2^64
     const auto whole = static_cast<std::uint64_t>(n / k), left = static_cast<std::uint64_t>(n % k);
@@ -23,10 +23,10 @@ struct Strata {
   [[nodiscard]] constexpr std::int64_t size(std::int64_t i) const { return begin(i + 1) - begin(i); }
 };
 
-/// Strata that share a block of random numbers.
+/// Number of strata that share a block of random numbers.
 inline constexpr std::int64_t strata_per_block = 4;
 
-/// Place `i` of k. A place of a stratum of s elements has probability 1 / s to within 2^-32.
+/// Returns place `i` of k. Each place of a stratum of s elements has probability 1 / s to within 2^-32.
 [[nodiscard]] constexpr std::int64_t stratum_place(const Strata& strata, std::int64_t i, std::uint32_t random) {
   const std::int64_t begin = strata.begin(i);
   return begin + static_cast<std::int64_t>(static_cast<std::uint64_t>(strata.begin(i + 1) - begin) * random >> 32);
@@ -36,7 +36,7 @@ inline constexpr std::int64_t strata_per_block = 4;
   return stratum_place(strata, i, block[static_cast<std::size_t>(i % strata_per_block)]);
 }
 
-/// All k of them.
+/// Writes all k places.
 constexpr void stratum_places(const Strata& strata, const Draw& draw, std::uint32_t* places) {
   for (std::int64_t i = 0; i < strata.k; i += strata_per_block) {
     const auto block = philox(philox_counter(draw, static_cast<std::uint64_t>(i / strata_per_block)), draw.seed);

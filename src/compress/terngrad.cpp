@@ -1,9 +1,9 @@
 // terngrad.cpp: TernGrad (Wen, Xu, Yan, Wu, Wang, Chen, Li: TernGrad: ternary gradients to reduce communication in distributed deep
-// learning; NeurIPS 2017, section 3): of each bucket the largest magnitude s, and s sign(x) with probability |x| / s, else 0.
-// Values are clipped before that at `clip` standard deviations (equation 11), which loses what is beyond: without clipping, the
-// mean is what was encoded. Deviations are those from zero, so that a bucket of equal values is not clipped away.
+// learning; NeurIPS 2017, section 3). With s the largest magnitude of a bucket, a value becomes s sign(x) with probability |x| / s,
+// and 0 otherwise. Values are first clipped at `clip` standard deviations (equation 11), which loses the excess; without clipping,
+// the mean is the original value. Deviations are measured from zero, so that a bucket of equal values is not clipped away.
 //
-// A bucket whose s is below 2^-100 decodes to zeros, one with NaN or infinity to NaN.
+// A bucket whose s is below 2^-100 decodes to zeros. A bucket with NaN or infinity decodes to NaN.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/terngrad.cpp"
 #include <hwy/foreach_target.h>

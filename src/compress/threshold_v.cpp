@@ -1,6 +1,6 @@
 // threshold_v.cpp: all magnitudes above a fixed value (Dutta et al.: On the discrepancy between the theoretical analysis and
-// practical implementations of compressed communication for distributed deep learning; AAAI 2020). The plan's k bounds them: where
-// more exceed the value, the k largest travel.
+// practical implementations of compressed communication for distributed deep learning; AAAI 2020). The plan's k bounds their
+// number: if more exceed the value, the k largest travel.
 #include <array>
 
 #include "compress/compressor.hpp"

@@ -1,5 +1,5 @@
-// top_k.cpp: the k largest magnitudes (Aji, Heafield: Sparse communication for distributed gradient descent; EMNLP 2017), found as
-// the plan's `threshold` says.
+// top_k.cpp: the k largest magnitudes (Aji, Heafield: Sparse communication for distributed gradient descent; EMNLP 2017), found by
+// the plan's `threshold`.
 #include "compress/compressor.hpp"
 
 namespace weir::compress {

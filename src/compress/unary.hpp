@@ -1,5 +1,5 @@
-// unary.hpp: Golomb-Rice codes (Rice 1979) of the gaps between ascending indices, in two parts that lie apart: the low bits of the
-// gaps as numbers of fixed width (number_bits-inl.hpp), and what is left of them in unary, as so many zeros and a one.
+// unary.hpp: Golomb-Rice codes (Rice 1979) of the gaps between ascending indices, in two separate parts: the low bits of the gaps
+// as numbers of fixed width (number_bits-inl.hpp), and the rest of each gap in unary, as that many zeros and a one.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,9 @@
 
 namespace weir::compress {
 
-/// The low bits of a gap that make its code shortest on average, where each element is sent with probability `density`: of the
-/// bits b from 0 to 16 the one with the least b + 1 + s / (1 - s), where s = (1 - density)^(2^b) is the probability of a zero.
+/// Returns the number of low bits that makes the code of a gap shortest on average, if each element is sent with probability
+/// `density`: of the bits b from 0 to 16 the one with the least b + 1 + s / (1 - s), where s = (1 - density)^(2^b) is the
+/// probability of a zero.
 [[nodiscard]] constexpr int rice_bits(double density) {
   int best = 0;
   double least = std::numeric_limits<double>::infinity();
@@ -28,7 +29,7 @@ namespace weir::compress {
   return best;
 }
 
-/// Most bytes of the unary parts of `count` gaps that sum up to at most `sum`.
+/// Returns the most bytes of the unary parts of `count` gaps whose sum is at most `sum`.
 [[nodiscard]] constexpr std::int64_t most_unary_bytes(std::int64_t count, std::int64_t sum, int low_bits) {
   return (count + (sum >> low_bits) + 7) / 8;
 }
@@ -43,7 +44,7 @@ class UnaryWriter {
     word_ |= std::uint64_t{1} << place;
     fill_ = place + 1;
   }
-  /// Fills the last byte with zeros. Returns where the message goes on.
+  /// Fills the last byte with zeros. Returns where the message continues.
   [[nodiscard]] std::byte* end() {
     if (fill_ > 0) flush((fill_ + 7) / 8);
     fill_ = 0;
@@ -66,7 +67,7 @@ class UnaryReader {
  public:
   UnaryReader(const std::byte* in, std::int64_t bytes) : in_(in), bytes_(bytes) {}
 
-  /// Throws Error(WEIR_ERR_TRANSPORT) where the message has no more.
+  /// Throws Error(WEIR_ERR_TRANSPORT) if the message has no more.
   [[nodiscard]] std::int64_t take() {
     while (word_ == 0) load();
     const std::int64_t one = base_ + std::countr_zero(word_);
@@ -75,7 +76,7 @@ class UnaryReader {
     next_ = one + 1;
     return number;
   }
-  /// Bytes that hold what has been taken.
+  /// Returns the bytes that hold what has been taken.
   [[nodiscard]] std::int64_t taken_bytes() const { return (next_ + 7) / 8; }
 
  private:

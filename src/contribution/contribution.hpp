@@ -1,12 +1,12 @@
 // contribution.hpp: what a rank contributes to an exchange of entries, and what it keeps of its gradients until they are delivered.
 //
-// It is the only owner of "nothing is lost" for entries. With r the residual before a run, x the gradient, or what error feedback
-// puts in its place, and r' the residual after it:
+// It is the only owner of "nothing is lost" for entries. Let r be the residual before a run, r' the residual after it, and x the
+// gradient, or the vector that error feedback puts in its place. Then, up to rounding at the size of the sums:
 //
-//   r + x = r' + what the exchange has delivered of this rank's entries        up to rounding at the size of the sums
+//   r + x = r' + the entries of this rank that the exchange has delivered
 //
-// What the exchange drops of them on the way it hands back as undelivered, to the rank that has it; the law then holds for the sum
-// over all ranks. Where a run delivers nothing, r' = r.
+// If the exchange drops entries on the way, the rank that dropped them gets them back as undelivered. The law then holds for the
+// sum over all ranks. If a run delivers nothing, r' = r.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,15 @@ namespace weir {
 
 struct ContributionRules {
   SelectionSetup selection;
-  std::int64_t most_selected = 0;  ///< entries of one selection
+  std::int64_t most_selected = 0;  ///< most entries of one selection
   FeedbackRules feedback;
   bool keeps_residual = true;
   bool refuses_non_finite = true;
   wire::Wire wire;  ///< how the entries travel
 };
 
-/// A template over what arrays are in: HostArrays or CudaArrays. A run is select(), travelling(), then settle() or roll_back().
+/// Template over the memory of its arrays: HostArrays or CudaArrays. A run calls select(), travelling(), then settle() or
+/// roll_back().
 template <class Arrays>
 class Contribution {
  public:
@@ -39,7 +40,7 @@ class Contribution {
   using T = typename Arrays::Value;
   using Array = typename Arrays::template Array<T>;
 
-  /// `arrays` outlives it. Allocates everything.
+  /// `arrays` must outlive the object. Allocates all memory here.
   Contribution(const ContributionRules& rules, Arrays& arrays)
       : rules_(rules),
         arrays_(arrays),
@@ -50,9 +51,9 @@ class Contribution {
     forget_residual();
   }
 
-  /// Adds the gradient to the residual, and selects k entries of the sum (Ok-Topk Algorithm 2). `gradient` stays until the run has
-  /// settled; roll_back() may do without it. Returns false, with nothing selected, where something is not finite and may not be.
-  /// `draw` is of random selections.
+  /// Adds the gradient to the residual, and selects k entries of the sum (Ok-Topk Algorithm 2). `gradient` must stay valid until
+  /// settle(); roll_back() can do without it. Returns false, with nothing selected, if an element is not finite and must be. `draw`
+  /// is for random selections.
   task<bool> select(const G* gradient, std::int64_t k, Draw draw = {}) {
     gradient_ = gradient;
     prepared_ = feedback_.idle() ? nullptr : co_await feedback_.prepare(gradient, residual_.data());
@@ -65,15 +66,15 @@ class Contribution {
     co_return finite;
   }
   [[nodiscard]] SparseVector<T> selection() const { return selection_; }
-  /// Returns the selection as it travels: rounded where the wire rounds.
+  /// Returns the selection as it travels, rounded if the wire format rounds.
   [[nodiscard]] SparseVector<T> travelling() {
     if (rounded_.size() == 0) return selection_;
     arrays_.round(rules_.wire, selection_, rounded_.data());
     return {selection_.indices, rounded_.data(), selection_.count};
   }
 
-  /// Takes what was delivered out of the residual. Puts into it what the exchange hands back, and what rounding has taken. Indices
-  /// of `delivered` ascend; those of `undelivered` ascend in runs that end at `runs`, or in one run if `runs` is empty.
+  /// Removes what was delivered from the residual. Adds what the exchange hands back, and what rounding took away. The indices of
+  /// `delivered` ascend. Those of `undelivered` ascend in runs that end at `runs`, or in one run if `runs` is empty.
   void settle(SparseVector<T> delivered, SparseVector<T> undelivered = {}, std::span<const std::int64_t> runs = {}) {
     if (residual_.size() > 0) {
       selector_.settle(residual_.data(), delivered);
@@ -83,12 +84,12 @@ class Contribution {
     feedback_.commit();
     feedback_.mask(selection_, delivered);
   }
-  /// Puts an entry back that an exchange has handed back. After settle(); in host memory.
+  /// Adds back one entry that an exchange has returned, after settle(). In host memory only.
   void give_back(std::int64_t index, T value) {
     if (residual_.size() > 0) residual_[index] += value;
   }
-  /// Makes the residual what it was before select(), up to rounding at the size of the threshold. `gradient_is_there`: the caller's
-  /// gradient may be read; without it the residual keeps the sum, unless something was prepared in the gradient's place.
+  /// Restores the residual that was there before select(), up to rounding at the size of the threshold. `gradient_is_there`: the
+  /// caller's gradient may be read. Without it the residual keeps the sum, unless error feedback has replaced the gradient.
   void roll_back(bool gradient_is_there) {
     if (residual_.size() == 0) return;
     if (prepared_ != nullptr && feedback_.decays())
@@ -104,13 +105,13 @@ class Contribution {
     feedback_.reset();
     forget_residual();
   }
-  /// What is kept of gradients becomes `factor` times what it was.
+  /// Multiplies by `factor` what is kept of gradients.
   void scale(double factor) {
     if (residual_.size() > 0) arrays_.rescale(residual_.data(), residual_.size(), static_cast<T>(factor));
     selector_.scale(factor);
     feedback_.scale(factor);
   }
-  /// Takes over the residual, and what else is kept, of `other`, which has the same rules and elements.
+  /// Takes over the residual and the other state of `other`, which must have the same rules and elements.
   void take(Contribution& other) {
     std::swap(residual_, other.residual_);
     feedback_.take(other.feedback_);
@@ -121,10 +122,10 @@ class Contribution {
     feedback_.visit_state(visitor, copy);
   }
 
-  /// Returns the residual, or nothing where none is kept.
+  /// Returns the residual, or an empty span if none is kept.
   [[nodiscard]] std::span<T> residual() { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
   [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
-  /// Returns whether the last selection found anew a threshold that may be used again.
+  /// Returns true if the last selection found a new threshold that may be used again.
   [[nodiscard]] bool rethresholded() const { return selector_.rethresholded(); }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return selector_.memory_bytes() + feedback_.memory_bytes() + residual_.bytes() + rounded_.bytes();
@@ -142,9 +143,9 @@ class Contribution {
   Selector<Arrays> selector_;
   ErrorFeedback<Arrays> feedback_;
   Array residual_, rounded_;
-  // The last run:
+  // State of the last run:
   const G* gradient_ = nullptr;
-  const T* prepared_ = nullptr;  // what error feedback has put in its place, if anything
+  const T* prepared_ = nullptr;  // what error feedback put in the gradient's place, or nullptr
   SparseVector<T> selection_;
 };
 

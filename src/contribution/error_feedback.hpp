@@ -1,15 +1,14 @@
-// error_feedback.hpp: what comes between a rank's gradient g and its residual r (GRACE section IV: phi = decay r + gain g is
-// compressed, and r becomes what of phi is not delivered).
+// error_feedback.hpp: what is applied to a rank's gradient g before it is added to the residual r (GRACE section IV: phi = decay r
+// + gain g is compressed, and r becomes the part of phi that is not delivered).
 //
-// Residuals are kept by adding the gradient to them, which selection does on its way. All that is not that plain is brought to this
-// form here: some other vector x takes the gradient's place, so that r + x is what is to be compressed:
+// Selection adds the gradient to the residual in the same pass. Every other rule is reduced to that form here: another vector x
+// replaces the gradient, so that r + x is what is compressed:
 //
 //   x = gain g
-//   momentum (SIGNUM, DGC):  x = gain v, where v = momentum v + its gain g
-//   decay of the residual:   x = decay r + what it is without, and r = 0 meanwhile: nothing of x is rounded to the size of r
-//   EF21:                    x = g - g_last; the residual then is g - h of the paper's state h, and the sum of all that was
-//   delivered
-//                            is the mean of all ranks' h
+//   momentum (SIGNUM, DGC):  x = gain v, with v = momentum v + its gain g
+//   decay of the residual:   x = decay r + (x without decay), and r = 0 meanwhile, so that x is not rounded to the size of r
+//   EF21:                    x = g - g_last; the residual is then g - h, with the paper's state h, and the sum of all updates
+//                            is the mean of h over all ranks
 #pragma once
 
 #include <cmath>
@@ -26,24 +25,24 @@ namespace weir {
 struct FeedbackRules {
   double decay = 1, gain = 1;
   compress::Momentum momentum;
-  bool differences = false;  ///< EF21
+  bool differences = false;  ///< for EF21
   int ranks = 1;
 
   [[nodiscard]] bool uses_velocity() const { return momentum.momentum != 0; }
-  /// The gradient is compressed as it is.
+  /// Returns true if the gradient is compressed as it is.
   [[nodiscard]] bool idle() const {
     return decay == 1 && gain == 1 && !uses_velocity() && momentum.gain == 1 && momentum.clip == 0 && !differences;
   }
 };
 
-/// A template over what arrays are in: HostArrays or CudaArrays of plans.
+/// Template over the memory of its arrays: HostArrays, or CudaArrays of plans.
 template <class Arrays>
 class ErrorFeedback {
  public:
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// `arrays` outlives it.
+  /// `arrays` must outlive the object.
   ErrorFeedback(const FeedbackRules& rules, std::int64_t count, Arrays& arrays) : rules_(rules), count_(count), arrays_(arrays) {
     if (rules.idle()) return;
     prepared_ = Array(count);
@@ -54,13 +53,14 @@ class ErrorFeedback {
     reset();
   }
 
-  /// Nothing to prepare or to keep: the gradient is taken as it is.
+  /// Returns true if there is nothing to prepare or keep: the gradient is used as it is.
   [[nodiscard]] bool idle() const { return rules_.idle(); }
 
-  /// The residual goes into what is prepared, and is 0 until something is added: see restore().
+  /// Returns true if prepare() moves the residual into x and leaves it 0; see restore().
   [[nodiscard]] bool decays() const { return rules_.decay != 1; }
 
-  /// x of the head of this file; valid until the next call. Not if idle(). `residual` may be nullptr.
+  /// Returns x as defined at the head of this file; valid until the next call. Must not be called if idle(). `residual` may be
+  /// nullptr.
   task<const T*> prepare(const G* gradient, T* residual) {
     const double clipped = co_await clip_factor(gradient);
     const T factor = static_cast<T>(clipped * rules_.momentum.gain);
@@ -76,15 +76,15 @@ class ErrorFeedback {
     co_return prepared_.data();
   }
 
-  /// Gives the residual the bits that it had before prepare(). Only where decays().
+  /// Restores the residual bit by bit to what it was before prepare(). Only if decays().
   void restore(T* residual) { arrays_.waxpby(T{1}, residual_.data(), T{0}, nullptr, residual, count_); }
 
-  /// What was prepared last has been delivered. Until then all is as it was.
+  /// Records that the last prepared vector was delivered. Without this call the state stays as it was before prepare().
   void commit() {
     if (keeps()) std::swap(kept_, next_);
   }
 
-  /// DGC's momentum factor masking: of what `selected` and has been `delivered` the velocity ends. After commit().
+  /// Applies DGC's momentum factor masking, after commit(): clears the velocity of the entries in both `selected` and `delivered`.
   void mask(SparseVector<T> selected, SparseVector<T> delivered) {
     if (rules_.momentum.masked && uses_velocity()) arrays_.clear_taken(kept_.data(), selected, delivered);
   }
@@ -94,14 +94,14 @@ class ErrorFeedback {
     arrays_.fill_zero(kept_.data(), kept_.size());
     arrays_.finish();
   }
-  /// What is kept becomes `factor` times what it was, as kernels::rescale has it.
+  /// Multiplies the kept state by `factor`, as kernels::rescale does.
   void scale(double factor) {
     if (kept_.size() > 0) arrays_.rescale(kept_.data(), kept_.size(), static_cast<T>(factor));
   }
   void visit_state(StateVisitor& visitor, const StateVisitor::Copy& copy) {
     if (keeps()) visitor.array(uses_velocity() ? "velocity" : "last_gradient", kept_.data(), kept_.size(), copy);
   }
-  /// Takes over what `other` keeps, which has the same rules and elements.
+  /// Takes over the state of `other`, which must have the same rules and elements.
   void take(ErrorFeedback& other) { std::swap(kept_, other.kept_); }
   [[nodiscard]] std::int64_t memory_bytes() const { return prepared_.bytes() + residual_.bytes() + kept_.bytes() + next_.bytes(); }
 
@@ -119,7 +119,7 @@ class ErrorFeedback {
     arrays_.fill_zero(residual, count_);
   }
 
-  /// In CUDA memory the sum has another order than on the host: the factor may differ in its last bit.
+  /// CUDA sums in another order than the host, so the factor may differ in its last bit.
   task<double> clip_factor(const G* gradient) {
     if (rules_.momentum.clip == 0) co_return 1;
     const double most = rules_.momentum.clip / std::sqrt(static_cast<double>(rules_.ranks));
@@ -133,8 +133,8 @@ class ErrorFeedback {
   std::int64_t count_;
   Arrays& arrays_;
   Array prepared_;
-  Array residual_;     // as it was, where it decays
-  Array kept_, next_;  // velocity or last gradient; what it will be
+  Array residual_;     // before the last prepare(), if the residual decays
+  Array kept_, next_;  // velocity or last gradient; its next value
 };
 
 }  // namespace weir

@@ -1,7 +1,7 @@
-// host_arrays.hpp: what a step of a plan does with gradient, residual and selection in host memory. CudaArrays in cuda_arrays.hpp
-// has the same members for CUDA memory: selection and steps are templates over the two.
+// host_arrays.hpp: operations on the gradient, the residual and the selection of a step in host memory. CudaArrays in
+// cuda_arrays.hpp has the same members for CUDA memory: selection and steps are templates over the two.
 //
-// Calls only have to be under way when they return, and are done in their order; what they have found is in results() once report()
+// A call may return before its work is done. Work is done in the order of the calls. What it finds is in results() once report()
 // has been awaited.
 #pragma once
 
@@ -36,17 +36,17 @@ namespace detail {
 class NcclGroups;
 }
 
-/// What calls find.
+/// Holds what calls find.
 template <class T>
 struct Results {
   Found found;
   KthKey<T> kth{};
   std::int64_t kept = 0;
   Moments<T> moments;          ///< of the compensated gradient
-  Exceedances<T> exceedances;  ///< of that, or beyond the threshold that was asked for
+  Exceedances<T> exceedances;  ///< of the compensated gradient, or beyond the threshold of exceedances()
 };
 
-/// Checks of the caller's memory; there is no stream.
+/// Checks the caller's memory. Host memory has no stream.
 class HostStream {
  public:
   [[nodiscard]] InputError error_of(const void* gradient, void* stream) { return pointers_.error_of(gradient, stream); }
@@ -71,9 +71,9 @@ class HostArrays {
   using NodeShards = weir::NodeShards<T>;
   template <class V>
   using Array = Buffer<V>;
-  /// Whether work goes on after a call: it then pays to ask for much before waiting for any of it.
+  /// True if work goes on after a call returns. It then pays to queue several calls before waiting.
   static constexpr bool asynchronous = false;
-  /// What is kept of entries may take the place of these.
+  /// True if the kept entries may overwrite the entries that they are selected from.
   static constexpr bool in_place = true;
 
   struct Entries {
@@ -86,11 +86,11 @@ class HostArrays {
     [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
   };
 
-  /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values.
+  /// Serves arrays of `count` elements. on_host() may be asked for up to `most_on_host` values.
   HostArrays(std::optional<Channel> /*channel*/, void* /*stream*/, std::int64_t count, std::int64_t /*most_on_host*/,
              Threads threads = {})
       : threads_(std::move(threads)), parts_(threads_.parts(count, least_selected)), count_(count) {}
-  /// compensate() is asked for up to `capacity` entries from now on.
+  /// Prepares for calls of compensate() with up to `capacity` entries.
   void reserve(std::int64_t capacity) {
     if (parts_ == 1) return;
     sums_ = Buffer<Sums>((count_ + block - 1) / block);
@@ -120,18 +120,18 @@ class HostArrays {
                                                                   const ExchangeSpec& /*spec*/) {
     return exchange;
   }
-  /// The algorithm of the dense iterations of algorithms that do not shard.
+  /// The algorithm of dense iterations, for algorithms that do not shard.
   static constexpr std::string_view flat_dense = "dense_ring";
-  /// Until all is done, the host waiting.
+  /// Blocks until all work is done.
   void finish() {}
-  /// Between an array here and one of the host, either way; done when it returns.
+  /// Copies between an array here and one in ordinary host memory, in either direction. Blocks until done.
   void copy(void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
 
   [[nodiscard]] std::suspend_never report() const noexcept { return {}; }
   [[nodiscard]] const Results<T>& results() const { return results_; }
 
-  /// residual += gradient, and all entries with key >= floor of the sum; without residual (nullptr), of the gradient. As the
-  /// kernel.
+  /// Computes residual += gradient, and finds all entries of the sum with key >= floor. Without a residual (nullptr), finds those
+  /// of the gradient. See the kernel compensate_select.
   void compensate(const T* gradient, T* residual, std::int64_t count, Key<T> floor, Key<T> keep_old, Summary summary, Entries& out,
                   std::int64_t capacity) {
     results_.moments = {};
@@ -152,23 +152,23 @@ class HostArrays {
     for (std::int64_t i = 0; summary != Summary::none && i < sums_.size(); ++i) add_up(sums_[i]);
     results_.found.hits = gather(out, capacity, residual, keep_old);
   }
-  /// Whether all sums of the last compensate() are finite; it has left `stored` entries in `out`.
+  /// Returns true if all sums of the last compensate() are finite. That call must have left `stored` entries in `out`.
   [[nodiscard]] bool is_finite(const T* gradient, std::int64_t count, const Entries& out, std::int64_t stored) const {
     return kernels::host::count_non_finite(out.values.data(), stored) == 0 &&
            (results_.found.hits == stored || kernels::host::count_non_finite(gradient, count) == 0);
   }
-  /// All entries of x with key >= floor.
+  /// Finds all entries of x with key >= floor.
   void select(const T* x, std::int64_t count, Key<T> floor, Entries& out, std::int64_t capacity) {
     results_.found.hits = kernels::host::select(x, count, floor, out.indices.data(), out.values.data(), capacity);
   }
-  /// How many they are.
+  /// Counts all entries of x with key >= floor.
   void count_hits(const T* x, std::int64_t count, Key<T> floor) {
     results_.found.hits = kernels::host::select<T>(x, count, floor, nullptr, nullptr, 0);
   }
   void exceedances(const T* x, std::int64_t count, Key<T> threshold) {
     results_.exceedances = kernels::host::exceedances<T>(x, nullptr, count, threshold);
   }
-  /// In results().exceedances.count.
+  /// Counts into results().exceedances.count.
   void count_non_finite(const T* x, std::int64_t count) {
     std::atomic<std::int64_t> found = 0;
     over(count, [&](PartRange mine) { found += kernels::host::count_non_finite(x + mine.begin, mine.count()); });
@@ -178,18 +178,19 @@ class HostArrays {
     kernels::host::sample(x, y, of.size, of.stride, of.rest, of.offset, out);
   }
   void kth_key(const T* x, std::int64_t count, std::int64_t k) { results_.kth = kernels::host::kth_key(x, count, k); }
-  /// In results().moments.
+  /// Computes results().moments.
   void moments(const T* x, std::int64_t count) { results_.moments = kernels::host::moments<T>(x, nullptr, count); }
-  /// Among the entries that the last pass has found and `capacity` had room for.
+  /// Finds the k-th key among the entries that the last pass found and `capacity` had room for.
   void rank(const Entries& entries, std::int64_t capacity, std::int64_t k) {
     kth_key(entries.values.data(), std::min(results_.found.hits, capacity), k);
   }
 
-  /// The k largest of the entries, by results().kth, ties to the lowest index; the others stay in the residual. As select_band.
+  /// Keeps the k largest of the entries, by results().kth, ties to the lowest index. The others stay in the residual, as
+  /// select_band does it.
   void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
     keep_band(from, count, band_of_largest(results_.kth, k), to, residual, keep_old);
   }
-  /// The same of all of x.
+  /// Takes the k largest of all x, by the same rule.
   void take_largest(const T* x, std::int64_t count, std::int64_t k, Entries& to) {
     take_band(x, count, band_of_largest(results_.kth, k), to);
   }
@@ -197,34 +198,36 @@ class HostArrays {
     results_.kept = kernels::host::select_band(from.indices.data(), from.values.data(), count, band, to.indices.data(),
                                                to.values.data(), residual, keep_old);
   }
-  /// Entries with key >= keep_old go to the residual, which holds the other ones.
+  /// Writes the entries with key >= keep_old to the residual, which already holds the others.
   void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> keep_old) {
     std::uint32_t indices[select_padding];
     T values[select_padding];
     Band<T> nothing{std::numeric_limits<Key<T>>::max(), std::numeric_limits<Key<T>>::max(), 0, 0};
     kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, indices, values, residual, keep_old);
   }
-  /// Takes the band from all of x, block by block, since more entries may lie between its thresholds than there is room for.
+  /// Takes the band from all of x, block by block: more entries may lie between its thresholds than there is room for.
   void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {
     results_.kept = 0;
     for (std::int64_t begin = 0; begin < count; begin += SelectionSetup::spare_candidates) {
       const std::int64_t size = std::min(SelectionSetup::spare_candidates, count - begin);
       std::uint32_t* const indices = to.indices.data() + results_.kept;
       T* const values = to.values.data() + results_.kept;
-      const Key<T> floor = band.start + band.slice > 0 ? band.lower : band.upper;  // once the slice is full, only what is above it
+      // Once the slice is full, only entries above it count.
+      const Key<T> floor = band.start + band.slice > 0 ? band.lower : band.upper;
       const std::int64_t hits = kernels::host::select(x + begin, size, floor, indices, values, size);
       for (std::int64_t i = 0; i < hits; ++i) indices[i] += static_cast<std::uint32_t>(begin);
       results_.kept += kernels::host::select_band<T>(indices, values, hits, band, indices, values, nullptr, 0);
     }
   }
-  /// k random entries of x, as `draw` has them, times the size of their stratum if they are to be right on average.
+  /// Picks k random entries of x, as `draw` determines. `scales_up`: multiplies each by the size of its stratum, for an unbiased
+  /// mean.
   void pick(const T* x, std::int64_t count, std::int64_t k, const Draw& draw, bool scales_up, Entries& to) {
     const compress::Strata strata{count, k};
     compress::stratum_places(strata, draw, to.indices.data());
     for (std::int64_t i = 0; i < k; ++i)
       to.values[i] = scales_up ? x[to.indices[i]] * static_cast<T>(strata.size(i)) : x[to.indices[i]];
   }
-  /// Awaited: the values where the host can read them, until the next call.
+  /// Awaitable that returns the values in host memory, valid until the next call.
   struct OnHost {
     const T* values;
     [[nodiscard]] bool await_ready() const noexcept { return true; }
@@ -243,11 +246,11 @@ class HostArrays {
                             taken.indices + (first - all.begin()), last - first);
     });
   }
-  /// `spare` has room for as many values as there are entries.
+  /// `spare` must have room for as many values as there are entries.
   void roll_back(const T* gradient, T* residual, std::int64_t count, SparseVector<T> held, Key<T> keep_old, Entries& /*spare*/) {
     kernels::host::roll_back(gradient, residual, count, held.indices, held.values, held.count, keep_old);
   }
-  /// y += x
+  /// Computes y += x.
   void add(const T* x, T* y, std::int64_t count) { add_values(threads_, x, y, count); }
   void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
     over(count, [=](PartRange mine) {
@@ -257,31 +260,32 @@ class HostArrays {
   void rescale(T* x, std::int64_t count, T factor) {
     over(count, [=](PartRange mine) { kernels::host::rescale(x + mine.begin, mine.count(), factor); });
   }
-  /// out = x, of which they are no part of each other.
+  /// Computes out = x. The two must not overlap.
   void narrow(const T* x, T* out, std::int64_t count) { copy_values(threads_, x, out, count); }
-  /// Sets `dense` to 0 at the sorted entries that are among the sorted `taken`.
+  /// Sets `dense` to 0 at those of the sorted entries that are also among the sorted `taken`.
   void clear_taken(T* dense, SparseVector<T> entries, SparseVector<T> taken) {
     kernels::host::clear_taken(dense, entries.indices, entries.count, taken.indices, taken.count);
   }
   void fill_zero(T* x, std::int64_t count) {
     over(count, [=](PartRange mine) { kernels::host::fill_zero(x + mine.begin, mine.count()); });
   }
-  /// Fills all of `dense`: the sorted entries, and zeros elsewhere.
+  /// Fills all of `dense` with the sorted entries, and zeros elsewhere.
   void densify(T* dense, std::int64_t count, SparseVector<T> entries) {
     over(count, [=](PartRange mine) {
       const SparseVector<T> part = entries_between(entries, mine.begin, mine.end);
       kernels::host::densify(dense, mine.begin, mine.end, part.indices, part.values, part.count);
     });
   }
-  /// No index twice in a run of ascending ones; the ends of these are in `runs`, where it is one, in none.
+  /// Adds the entries to `dense`. They form runs of ascending indices, without duplicates in a run. `runs` holds the ends of the
+  /// runs; it is empty for one run.
   void scatter_add(T* dense, SparseVector<T> entries, std::span<const std::int64_t> /*runs*/) {
     kernels::host::scatter_add(dense, entries.indices, entries.values, entries.count);
   }
   void round(wire::Wire wire, SparseVector<T> entries, T* rounded) {
     wire::round_values(wire.values, entries.values, rounded, entries.count, wire.halvings);
   }
-  /// dense[index] += what rounding has taken from each of the sorted entries whose index is among the sorted `taken`.
-  /// `rounded` are their values after rounding.
+  /// Adds to dense[index] what rounding took from each sorted entry whose index is among the sorted `taken`. `rounded` are the
+  /// values after rounding.
   void return_rounded(wire::Wire /*wire*/, T* dense, SparseVector<T> entries, const T* rounded, SparseVector<T> taken) {
     for (std::int64_t i = 0, t = 0; i < entries.count && t < taken.count;) {
       const std::uint32_t index = entries.indices[i], taken_index = taken.indices[t];
@@ -292,13 +296,13 @@ class HostArrays {
   }
 
  private:
-  /// Elements that are summed up just before they are compensated, so that they are read from memory once.
+  /// Elements per block. A block is summed up just before it is compensated, so that it is read from memory once.
   static constexpr std::int64_t block = 16384;
-  /// What a thread's part should have to pay for waking it, which takes some ten microseconds: so many elements of a pass that
-  /// selects, of one that only moves, and so many entries.
+  /// Smallest parts that pay for waking a thread, which takes some ten microseconds: elements of a pass that selects, elements of a
+  /// pass that only moves data, and entries.
   static constexpr std::int64_t least_selected = 8 * block, least_moved = 16 * block, least_entries = 32768;
 
-  /// What compensate() does to each range.
+  /// The arguments of compensate() for one range.
   struct Pass {
     const T* gradient;
     T* residual;
@@ -310,7 +314,7 @@ class HostArrays {
     Moments<T> moments;
     Exceedances<T> exceedances;
   };
-  /// What a part of several has found; part 0's entries go to where all shall be.
+  /// What one of several parts has found. Part 0 writes its entries directly to the final place.
   struct Find {
     Entries entries;
     std::int64_t room = 0, hits = 0;
@@ -323,7 +327,7 @@ class HostArrays {
     threads_.run_ranges(count, least_moved, block, body);
   }
 
-  /// `range` begins where a block does. note(block, sums) for each one, in order. Returns the hits.
+  /// Compensates `range`, which must begin at a block. Calls note(block, sums) for each block in order. Returns the hits.
   template <class Note>
   static std::int64_t compensate_range(const Pass& pass, PartRange range, Entries& out, std::int64_t capacity, const Note& note) {
     std::int64_t hits = 0, stored = 0;
@@ -345,8 +349,8 @@ class HostArrays {
     return hits;
   }
 
-  /// All parts' entries next to each other, as if one thread had found them: those that there is no room for are in the residual as
-  /// entries beyond the capacity are. Returns the hits.
+  /// Joins the entries of all parts, as if one thread had found them. Entries without room go to the residual, like entries beyond
+  /// the capacity. Returns the hits.
   std::int64_t gather(Entries& out, std::int64_t capacity, T* residual, Key<T> keep_old) {
     std::int64_t hits = 0;
     for (const Find& find : finds_) hits += find.hits;
@@ -391,8 +395,8 @@ class HostArrays {
   Threads threads_;
   int parts_ = 1;  // of passes over all elements
   std::int64_t count_ = 0;
-  // For several parts:
-  Buffer<Sums> sums_;  // of each block
+  // Used with several parts:
+  Buffer<Sums> sums_;  // per block
   std::vector<Find> finds_;
   Results<T> results_;
 };

@@ -4,9 +4,9 @@ namespace weir {
 namespace {
 
 constexpr std::int64_t least_sample = 32768;
-constexpr std::int64_t sampled_hits = 400;  // as many in a sample determine a count to some 5 %
+constexpr std::int64_t sampled_hits = 400;  // this many in a sample determine a count to about 5 %
 
-/// So many of `count` tell where the k-th is.
+/// Returns how many of `count` elements a sample needs to locate the k-th largest.
 std::int64_t telling_size(std::int64_t count, std::int64_t k) { return std::max(least_sample, sampled_hits * (count / k)); }
 
 }  // namespace

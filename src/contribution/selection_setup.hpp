@@ -1,4 +1,4 @@
-// selection_setup.hpp: what a selector is made for, wherever its gradient is, and the rules that follow.
+// selection_setup.hpp: the parameters of a selector, for any memory, and the rules that follow from them.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace weir {
 
-/// Returns the first key whose value, times `factor`, may be no finite one; factor >= 1.
+/// Returns the first key whose value may overflow when multiplied by `factor`; factor >= 1.
 template <class T>
 [[nodiscard]] Key<T> first_overflow(double factor) {
   if (factor == 1) return key_infinity<T>;
@@ -23,30 +23,31 @@ struct SelectionSetup {
   std::int64_t count = 0;      ///< n
   std::int64_t largest_k = 0;  ///< largest k of any iteration
   ThresholdMethod threshold = make_threshold("exact");
-  // Where other entries than the k largest are picked, `threshold` is exact:
+  // If entries other than the k largest are picked, `threshold` is exact:
   compress::Picking picking = compress::Picking::largest;
-  double picking_value = 0;  ///< of above_value
-  bool scales_up = false;    ///< of random ones
+  double picking_value = 0;  ///< for Picking::above_value
+  bool scales_up = false;    ///< for Picking::random
 
-  /// The first key whose value does not travel as a finite one, where k random entries do.
+  /// Returns the first key whose value would not be finite as it travels, if k random entries are picked.
   template <class T>
   [[nodiscard]] Key<T> first_wild(std::int64_t k) const {
     return scales_up && k > 0 ? first_overflow<T>(std::ceil(static_cast<double>(count) / static_cast<double>(k))) : key_infinity<T>;
   }
   [[nodiscard]] Summary summary() const { return threshold.row->summary; }
   [[nodiscard]] bool estimates() const { return summary() != Summary::none; }
-  /// In every iteration, not only in the first.
+  /// Returns true if every iteration takes a sample, not only the first.
   [[nodiscard]] bool samples_always() const { return estimates() || threshold.row->sampled; }
-  /// Most candidates: twice the selection, and some.
+  /// Returns the most candidates: twice the selection, and some spare ones.
   [[nodiscard]] std::int64_t capacity() const { return std::min(count, 2 * largest_k + spare_candidates); }
   static constexpr std::int64_t spare_candidates = 4096;
-  /// `hits` candidates, everything from key `floor` on, are fit to be the selection as they are.
+  /// Returns true if the `hits` candidates, all entries from key `floor` on, can be the selection without ranking.
   [[nodiscard]] bool accepts(std::int64_t hits, std::int64_t k, bool reuse, std::uint64_t floor) const {
     if (picking == compress::Picking::above_value) return hits <= k;
     if (reuse) return 4 * hits <= 5 * k && (5 * hits >= 4 * k || floor == 1);
     return threshold.row->sampled && 4 * hits <= 5 * k && (4 * hits >= 3 * k || floor == 1);
   }
-  /// They are all there, and hold the `wanted` largest: they are as many, or they are all that is not zero.
+  /// Returns true if all candidates were stored and include the `wanted` largest: there are at least `wanted`, or they are all that
+  /// is not 0.
   [[nodiscard]] bool has_enough(std::int64_t hits, std::int64_t wanted, std::uint64_t floor) const {
     return hits <= capacity() && (hits >= wanted || floor == 1);
   }
@@ -55,16 +56,16 @@ struct SelectionSetup {
 /// A regular sample of n entries, and the rank of the threshold in it.
 struct ThresholdSample {
   std::int64_t size, stride, rest, offset;
-  std::int64_t rank;  ///< that many of the sample reach a threshold that k of all reach
+  std::int64_t rank;  ///< this many of the sample reach a threshold that k of all entries reach
 
-  /// Takes a sample of `count` entries, at most `room` of them. `safe`: hardly ever fewer than k reach the threshold. `turn`:
-  /// samples of different turns differ.
+  /// Takes a sample of `count` entries, at most `room` of them. `safe`: fewer than k hardly ever reach the threshold. Samples of
+  /// different `turn` differ.
   ThresholdSample(std::int64_t count, std::int64_t room, std::int64_t k, bool safe, std::int64_t turn);
 
   [[nodiscard]] std::int64_t position(std::int64_t i) const { return i * stride + i * rest / size + offset; }
 
-  /// One entry in a hundred at most (DGC); where not every iteration needs a sample (not `always`), no more than tell where the
-  /// k-th is.
+  /// Returns the largest sample size: 1 % of the entries, but at least 32768 (DGC). If only some iterations need a sample (not
+  /// `always`), just enough to locate the k-th.
   [[nodiscard]] static std::int64_t largest(std::int64_t count, std::int64_t k, bool always);
 };
 

@@ -16,23 +16,23 @@
 
 namespace weir {
 
-/// Selects the entries a rank contributes, and keeps the residual.
+/// Selects the entries that a rank contributes, and updates the residual.
 ///
-/// Nearly free exact selection: one pass takes all candidates above slightly less than the threshold is expected to be, and the k
-/// largest are found among those few. The first threshold is estimated from a sample. When candidates turn out too few or too many,
-/// the pass is repeated with a fresh estimate, and as a last resort the exact k-th magnitude is found by histograms of everything.
+/// Exact selection costs little: one pass takes all candidates above slightly less than the expected threshold, and the k largest
+/// are found among those few. The first threshold is estimated from a sample. If there are too few or too many candidates, the pass
+/// is repeated with a new estimate. As a last resort, histograms of all elements give the exact k-th magnitude.
 ///
-/// The other methods work on candidates, too. Those of a sampled threshold are what reaches it. Estimators sum up the gradient on
-/// the way and look for their thresholds among somewhat more than 5/4 k candidates, which answer how many entries reach any
-/// threshold that matters. Where the count misses [3/4 k, 5/4 k], selection is exact.
+/// The other methods work on candidates, too. With a sampled threshold, the candidates that reach it are the selection. Estimators
+/// sum up the gradient during the pass. They look for their thresholds among somewhat more than 5/4 k candidates, which suffice to
+/// count the entries above any useful threshold. If that count is outside [3/4 k, 5/4 k], selection is exact.
 ///
-/// In CUDA memory the host waits once an iteration, for counts: after the pass, and the ranking of the candidates.
+/// In CUDA memory the host waits once per iteration, for counts, after the pass and the ranking of the candidates.
 template <class Arrays>
 class Selector {
  public:
   using T = typename Arrays::Value;
 
-  /// `arrays` outlives it.
+  /// `arrays` must outlive the object.
   Selector(const SelectionSetup& setup, Arrays& arrays)
       : setup_(setup),
         arrays_(arrays),
@@ -45,22 +45,22 @@ class Selector {
     arrays_.reserve(capacity_);
   }
 
-  /// residual += gradient, and the selection out of the sum. Without residual (nullptr) out of the gradient. Of the selected
-  /// entries the residual holds the sum too, or, where that is far above the threshold, still the old value: see roll_back().
-  /// X is T or the type of the plan's gradients.
-  /// False, with nothing selected, if `refuse_non_finite` and the sum is not finite everywhere, or would not be as it travels.
-  /// `draw` is of random selections.
+  /// Computes residual += gradient and selects from the sum. Without a residual (nullptr), selects from the gradient. X is T or the
+  /// type of the plan's gradients. For a selected entry the residual holds the sum, too, or still the old value if the sum is far
+  /// above the threshold: see roll_back().
+  /// Returns false, with nothing selected, if `refuse_non_finite` and some sum is not finite, or would not be as it travels. `draw`
+  /// is for random selections.
   template <class X>
   task<bool> select(const X* gradient, T* residual, std::int64_t k, bool refuse_non_finite, Draw draw = {}) {
     const bool reuse = period_ > 0 && state_.threshold != 0 && state_.iteration % period_ != 0;
     ++state_.iteration;
     rethresholded_ = false;
-    floor_ =
-        std::min(key_infinity<T>, co_await first_floor(gradient, residual, k, reuse));  // not a NaN's, among which no infinity is
+    // A NaN's key as the floor would exclude infinity.
+    floor_ = std::min(key_infinity<T>, co_await first_floor(gradient, residual, k, reuse));
     keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
     arrays_.compensate(gradient, residual, setup_.count, floor_, keep_old_, k > 0 ? setup_.summary() : Summary::none, candidates_,
                        capacity_);
-    // What is likely to be accepted as it is need not be ranked.
+    // A selection that will probably be accepted as it is needs no ranking.
     const bool ranked = Arrays::asynchronous && k > 0 && !reuse && !setup_.samples_always();
     if (ranked) arrays_.rank(candidates_, capacity_, k);
     co_await arrays_.report();
@@ -68,7 +68,7 @@ class Selector {
     const std::int64_t hits = arrays_.results().found.hits;
     selected_ = &candidates_;
     count_ = std::min(hits, capacity_);
-    const bool overflows = setup_.scales_up && hits > 0;  // first_floor() has found these
+    const bool overflows = setup_.scales_up && hits > 0;  // the floor of first_floor() is where values overflow
     if (refuse_non_finite && (overflows || !arrays_.is_finite(gradient, setup_.count, candidates_, count_))) co_return false;
     if (k == 0 || setup_.picking == compress::Picking::random) {
       put_back(residual);
@@ -90,13 +90,13 @@ class Selector {
     co_return true;
   }
   [[nodiscard]] SparseVector<T> selection() const { return selected_->first(count_); }
-  /// Returns whether the last selection found anew a threshold that may be used again.
+  /// Returns true if the last selection found a new threshold that may be used again.
   [[nodiscard]] bool rethresholded() const noexcept { return rethresholded_; }
 
-  /// Ok-Topk Algorithm 2: what was selected and is among `taken` leaves the residual, what was selected in vain stays in it.
+  /// Ok-Topk Algorithm 2: removes selected entries that are among `taken` from the residual. The other selected entries stay in it.
   void settle(T* residual, SparseVector<T> taken) { arrays_.settle(residual, selection(), taken); }
-  /// Restores the residual to what it was before select, up to rounding at the size of the threshold, also where the gradient was
-  /// far larger or not finite. Where selection had to go over all entries again, up to rounding at the size of the sum.
+  /// Restores the residual to what it was before select(), up to rounding at the size of the threshold, even if the gradient was
+  /// far larger or not finite. If selection had to visit all entries again, up to rounding at the size of the sum.
   template <class X>
   void roll_back(const X* gradient, T* residual) {
     arrays_.roll_back(gradient, residual, setup_.count, selection(), keep_old_, selected_ == &candidates_ ? kept() : candidates_);
@@ -106,7 +106,7 @@ class Selector {
     state_ = {};
     forget_selection();
   }
-  /// What is selected from will be `factor` times as large.
+  /// Prepares for values that are `factor` times as large.
   void scale(double factor) { state_.threshold = scaled_key<T>(state_.threshold, factor); }
   void visit_state(StateVisitor& visitor) {
     visitor.state(state_);
@@ -117,11 +117,11 @@ class Selector {
  private:
   using Entries = typename Arrays::Entries;
 
-  /// What lives on.
+  /// Holds what is kept between runs.
   struct State {
     std::int64_t iteration = 0;  ///< random numbers depend on it
-    std::int64_t samples = 0;    ///< taken so far, each another one
-    Key<T> threshold = 0;        ///< the last one; 0: not known
+    std::int64_t samples = 0;    ///< number of samples taken so far; each is another one
+    Key<T> threshold = 0;        ///< the last threshold; 0 if unknown
     ThresholdForecast<T> forecast;
     EstimatorState estimator{};
 
@@ -137,7 +137,8 @@ class Selector {
     }
   };
 
-  /// All sums: in the residual, once the candidates are back there, or, without one, in the gradient.
+  /// Answers questions about all sums. They are in the residual once the candidates are written back, or in the gradient if there
+  /// is no residual.
   template <class X>
   class AllSums final : public WholeVector<T> {
    public:
@@ -190,7 +191,7 @@ class Selector {
 
   template <class X>
   task<Key<T>> first_floor(const X* gradient, const T* residual, std::int64_t k, bool reuse) {
-    // The pass is still needed, for the residual and for what is not finite.
+    // The pass is still needed, to update the residual and to find values that are not finite.
     if (k == 0 || setup_.picking == compress::Picking::random) co_return setup_.first_wild<T>(k);
     if (setup_.picking == compress::Picking::above_value)
       co_return static_cast<Key<T>>(key_of(static_cast<T>(setup_.picking_value)) + 1);
@@ -200,7 +201,7 @@ class Selector {
     co_return reuse ? state_.threshold : state_.forecast.floor(state_.threshold);
   }
 
-  /// A threshold that, judging by a regular sample, k entries reach; if `safe`, hardly ever fewer.
+  /// Returns a threshold that k entries should reach, judging by a regular sample. `safe`: fewer hardly ever reach it.
   template <class X>
   task<Key<T>> sampled_key(const X* x, const T* y, std::int64_t k, bool safe) {
     const ThresholdSample sample(setup_.count, sample_.size(), k, safe, ++state_.samples);
@@ -210,7 +211,7 @@ class Selector {
     co_return arrays_.results().kth.key;
   }
 
-  /// `ranked`: the candidates have been, for k.
+  /// `ranked`: the candidates have already been ranked, for k.
   template <class X>
   task<void> select_exactly(const X* gradient, T* residual, std::int64_t hits, std::int64_t k, bool ranked) {
     if (setup_.has_enough(hits, k, floor_)) {
@@ -230,7 +231,7 @@ class Selector {
     co_await arrays_.report();
   }
 
-  /// Out of x, which holds all sums: by a fresh sample, or, if that misleads as well, a ranking of everything.
+  /// Selects from x, which holds all sums: by a new sample, or, if that fails as well, by ranking all elements.
   template <class X>
   task<void> select_anew(const X* x, std::int64_t k) {
     floor_ = std::min(key_infinity<T>, co_await sampled_key(x, nullptr, k, true));
@@ -251,7 +252,7 @@ class Selector {
     count_ = arrays_.results().kept;
   }
 
-  /// Reduces the candidates, which have been ranked, to the k largest, ties to the lowest index; the others stay in the residual.
+  /// Reduces the ranked candidates to the k largest, ties to the lowest index. The others stay in the residual.
   void keep_largest(T* residual, std::int64_t k) {
     const KthKey<T> kth = arrays_.results().kth;
     state_.threshold = kth.key;
@@ -261,7 +262,7 @@ class Selector {
     count_ = kth.greater + std::min(kth.equal, k - kth.greater);
   }
 
-  /// The residual holds the sums of the candidates, too.
+  /// Writes the sums of the candidates to the residual as well.
   void put_back(T* residual) {
     if (residual == nullptr) return;
     arrays_.put_back(residual, candidates_, count_, keep_old_);
@@ -294,7 +295,7 @@ class Selector {
     count_ = found->count;
   }
 
-  /// The candidates anew, from a rank in all of x: the floor lies just above the `wanted`-th largest entry.
+  /// Collects the candidates again, by ranking all of x. The floor is just above the `wanted`-th largest entry.
   template <class X>
   task<void> collect_candidates(const X* x, std::int64_t wanted) {
     arrays_.kth_key(x, setup_.count, wanted);
@@ -308,17 +309,17 @@ class Selector {
 
   SelectionSetup setup_;
   Arrays& arrays_;
-  std::int64_t period_;  // tau': runs that may share a threshold; 0: none
+  std::int64_t period_;  // tau', runs that may share a threshold; 0: never shared
   std::int64_t capacity_;
   Entries candidates_, kept_elsewhere_;
   typename Arrays::template Array<T> sample_;
-  std::unique_ptr<ThresholdEstimator<T>> estimator_;  // null: thresholds are exact, reused or sampled
+  std::unique_ptr<ThresholdEstimator<T>> estimator_;  // null if thresholds are exact, reused or sampled
   State state_;
-  // The last selection:
+  // State of the last selection:
   const Entries* selected_ = &candidates_;
   std::int64_t count_ = 0;
   Key<T> floor_ = 1;     // the candidates are all entries with at least this key
-  Key<T> keep_old_ = 0;  // the residual holds the old value of selected entries from here on
+  Key<T> keep_old_ = 0;  // from this key on, the residual holds the old values of selected entries
   bool rethresholded_ = false;
 };
 

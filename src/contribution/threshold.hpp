@@ -1,4 +1,4 @@
-// threshold.hpp: how a rank finds the magnitude from which on entries are selected, and the registry of all ways. One row each.
+// threshold.hpp: how a rank finds the magnitude above which entries are selected, and the registry of all methods, one row each.
 #pragma once
 
 #include <algorithm>
@@ -18,47 +18,48 @@ namespace weir {
 
 /// An estimated selection may hold between 3/4 k and 5/4 k entries.
 [[nodiscard]] constexpr bool within_guard(std::int64_t count, std::int64_t k) { return 4 * count >= 3 * k && 4 * count <= 5 * k; }
-/// Most entries within the guard.
+/// Returns the most entries within the guard.
 [[nodiscard]] constexpr std::int64_t guard_limit(std::int64_t k) { return k + k / 4; }
-/// Most entries that a selection of k may hold.
+/// Returns the most entries that a selection of k may hold.
 [[nodiscard]] constexpr std::int64_t most_selected(bool at_most_k, std::int64_t count, std::int64_t k) {
   return at_most_k ? k : std::min(count, guard_limit(k));
 }
 
-/// Returns the smallest key whose magnitude is at least `magnitude`; 1, which all but zeros reach, if that is not positive or NaN.
+/// Returns the smallest key whose magnitude is at least `magnitude`. Returns 1, which all entries except zeros reach, if
+/// `magnitude` is NaN or not positive.
 template <class T>
 [[nodiscard]] Key<T> key_at_least(double magnitude);
 /// Returns the `index`-th of a fixed sequence of random numbers.
 [[nodiscard]] std::uint64_t random_number(std::uint64_t index);
 
-/// All entries of a vector x with key >= floor. A threshold of at least `floor` selects from these few, so that they suffice to
-/// count what it selects. A lower one selects more than the guard allows, unless `floor` is 1: then these are all that is not 0.
+/// All entries of a vector x with key >= floor. They suffice to count what a threshold of at least `floor` selects. A lower
+/// threshold selects more than the guard allows, unless `floor` is 1: the candidates are then all entries that are not 0.
 template <class T>
 struct Candidates {
   const T* values = nullptr;
   std::int64_t count = 0;
   Key<T> floor = 1;
 
-  /// floor <= threshold
+  /// Requires floor <= threshold.
   [[nodiscard]] std::int64_t count_at_least(Key<T> threshold) const {
     return kernels::host::select<T>(values, count, threshold, nullptr, nullptr, 0);
   }
 };
 
-/// What an estimator needs summed up over all of the compensated gradient.
+/// The sums over the whole compensated gradient that an estimator needs.
 enum class Summary { none, moments, magnitudes };
 
-/// What an estimator is told of the compensated gradient.
+/// What an estimator learns about the compensated gradient.
 template <class T>
 struct Survey {
   std::int64_t k = 0;
   std::int64_t iteration = 0;   ///< random choices may depend on it
-  Candidates<T> candidates{};   ///< more than 5/4 k, or all that is not 0; in host memory
-  Moments<T> moments{};         ///< of Summary::moments
-  Exceedances<T> magnitudes{};  ///< of Summary::magnitudes: of all that is not 0
+  Candidates<T> candidates{};   ///< more than 5/4 k, or all that are not 0; in host memory
+  Moments<T> moments{};         ///< filled for Summary::moments
+  Exceedances<T> magnitudes{};  ///< filled for Summary::magnitudes: over all elements that are not 0
 };
 
-/// What it may ask besides. Each question is a pass over the whole.
+/// Answers further questions of an estimator. Each is a pass over the whole vector.
 template <class T>
 class WholeVector {
  public:
@@ -69,11 +70,11 @@ class WholeVector {
   ~WholeVector() = default;
 };
 
-/// What it answers.
+/// The result of an estimator.
 template <class T>
 struct Estimate {
-  Band<T> band{};          ///< that is selected
-  std::int64_t count = 0;  ///< entries in it
+  Band<T> band{};          ///< the band that is selected
+  std::int64_t count = 0;  ///< number of entries in it
 };
 /// Returns the entries that reach `threshold`. Returns nothing if the candidates lack some of them, or if their number is outside
 /// the guard.
@@ -85,8 +86,8 @@ template <class T>
   return Estimate<T>{{threshold, threshold, 0, 0}, count};
 }
 
-/// What an estimator remembers from one iteration to the next; all 0: nothing. States have it whatever their threshold, so that
-/// each can be restored to a plan of another threshold.
+/// What an estimator remembers between iterations; all 0: nothing. Every saved state includes it, whatever the threshold, so that
+/// it can be restored to a plan with another threshold.
 using EstimatorState = std::array<double, 3>;
 
 /// Finds a threshold that about k entries reach, without ranking them.
@@ -94,7 +95,7 @@ template <class T>
 class ThresholdEstimator {
  public:
   virtual ~ThresholdEstimator() = default;
-  /// Returns what to select; nothing: the k largest, found exactly. The arguments outlive the call.
+  /// Returns what to select, or nullopt for the k largest, found exactly. The arguments must outlive the call.
   virtual task<std::optional<Estimate<T>>> estimate(const Survey<T>& survey, WholeVector<T>& whole, EstimatorState& state) = 0;
 };
 
@@ -116,12 +117,13 @@ inline constexpr EstimatorFactories make_estimators{
 struct ThresholdRow {
   std::string_view name, description, source{};
   std::span<const ParameterInfo> parameters{};
-  bool at_most_k = false;  ///< no selection has more than k entries; else up to 5/4 k
-  /// Runs in which the last threshold may be used again while from 4/5 k to 5/4 k entries reach it; null: none.
+  bool at_most_k = false;  ///< no selection has more than k entries; otherwise up to 5/4 k
+  /// Returns the number of runs in which the last threshold may be used again, as long as 4/5 k to 5/4 k entries reach it. nullptr:
+  /// thresholds are not used again.
   std::int64_t (*period)(const Parameters&) = nullptr;
-  bool sampled = false;  ///< what reaches the threshold of a sample is selected where the guard lets it
+  bool sampled = false;  ///< selects the entries that reach the threshold of a sample, within the guard
   Summary summary = Summary::none;
-  EstimatorFactories estimators{};  ///< null: none; selection is exact
+  EstimatorFactories estimators{};  ///< null if selection is exact
 };
 
 /// A row and its parameters.
@@ -130,7 +132,7 @@ struct ThresholdMethod {
   Parameters parameters;
 
   [[nodiscard]] bool at_most_k() const { return row->at_most_k; }
-  /// 0: each run finds its own threshold.
+  /// Returns the period, or 0 if each run finds its own threshold.
   [[nodiscard]] std::int64_t period() const { return row->period != nullptr ? row->period(parameters) : 0; }
   template <class T>
   [[nodiscard]] std::unique_ptr<ThresholdEstimator<T>> make_estimator() const {
@@ -140,7 +142,7 @@ struct ThresholdMethod {
     else
       return row->estimators.float64(parameters);
   }
-  /// Returns "reuse period=8": the name and all parameters.
+  /// Returns a text such as "reuse period=8": the name and all parameters.
   [[nodiscard]] std::string text() const;
 };
 
@@ -152,8 +154,8 @@ struct ThresholdMethod {
 [[nodiscard]] std::span<const ThresholdRow* const> threshold_registry();
 /// Returns a method by name. Throws Error(WEIR_ERR_ARGUMENT).
 [[nodiscard]] ThresholdMethod make_threshold(std::string_view name, std::string_view parameters = {});
-/// Returns the method that a configuration asks for; `fixed`: the one that its algorithm is defined with, if any, takes its place.
-/// Throws Error(WEIR_ERR_ARGUMENT).
+/// Returns the method that a configuration asks for. `fixed`, if not empty, is the method that defines the algorithm, and replaces
+/// it. Throws Error(WEIR_ERR_ARGUMENT).
 template <class Config>
 [[nodiscard]] ThresholdMethod threshold_of(const Config& config, std::string_view fixed) {
   ThresholdMethod asked = make_threshold(config.threshold, config.threshold_parameters);

@@ -1,4 +1,4 @@
-// threshold_forecast.hpp: where the threshold of the next iteration will be, from those before it.
+// threshold_forecast.hpp: predicts the threshold of the next iteration from those of earlier ones.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 
 namespace weir {
 
-/// How far keys of x and 2 x lie apart.
+/// The distance between the keys of x and 2 x.
 template <class T>
 inline constexpr Key<T> octave = Key<T>{1} << (sizeof(T) == 4 ? 23 : 52);
 
 template <class T>
 class ThresholdForecast {
  public:
-  /// Somewhat below where the threshold will be if it moves as it has moved lately. While residuals build up, it rises every time,
-  /// but less and less: half of the least rise is expected.
+  /// Returns a key somewhat below the expected threshold, if it moves as it has moved lately. While residuals build up, the
+  /// threshold rises every time, but less and less, so half of the smallest rise is expected.
   [[nodiscard]] Key<T> floor(Key<T> threshold) const {
     const double least = *std::min_element(rises_.begin(), rises_.end());
     const double change = std::clamp((least > 0 ? least / 2 : least) - margin_, -1.0, 1.0);
@@ -27,12 +27,12 @@ class ThresholdForecast {
     return static_cast<Key<T>>(std::clamp<std::int64_t>(floor, 1, static_cast<std::int64_t>(key_infinity<T>)));
   }
 
-  /// `hits` entries reached the floor where k were wanted; the threshold was `last` (0: unknown) and is `now`.
+  /// Learns from a run: `hits` entries reached the floor, k were wanted, and the threshold moved from `last` (0: unknown) to `now`.
   void learn(std::int64_t hits, std::int64_t k, Key<T> last, Key<T> now) {
-    // The number of entries that reach a threshold varies by about its square root: for small k, more than a few per cent.
+    // The number of entries that reach a threshold varies by about its square root, which for small k is more than a few per cent.
     const auto wanted = static_cast<double>(k), spare = static_cast<double>(hits) - wanted, root = std::sqrt(wanted);
     if (spare < 0)
-      margin_ *= 2;  // a miss costs a pass, a few candidates more cost next to nothing
+      margin_ *= 2;  // a miss costs a pass; a few more candidates cost almost nothing
     else if (spare < std::max(0.03 * wanted, 1.5 * root))
       margin_ *= 1.25;
     else if (spare > std::max(0.1 * wanted, 5 * root))
@@ -54,8 +54,8 @@ class ThresholdForecast {
 
  private:
   static constexpr double first_margin = 0.1, least_margin = 0.01, most_margin = 1;
-  std::array<double, 4> rises_{};  // of the threshold lately, in octaves
-  double margin_ = first_margin;   // below what is expected, in octaves
+  std::array<double, 4> rises_{};  // recent rises of the threshold, in octaves
+  double margin_ = first_margin;   // how far below the expected threshold, in octaves
 };
 
 }  // namespace weir

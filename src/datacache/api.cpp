@@ -1,4 +1,4 @@
-// The classes of weir/datacache.hpp over their states.
+// Implements the classes of weir/datacache.hpp with their states.
 #include "communicator/owner.hpp"
 #include "datacache/sample_cache.hpp"
 #include "datacache/sample_loader.hpp"
@@ -6,7 +6,7 @@
 namespace weir {
 namespace {
 
-/// Ends a cache for its owner; its loaders go on.
+/// Ends a cache for its owner. Its loaders can still be used.
 constexpr auto end_cache = [](std::shared_ptr<detail::SampleCacheImpl> cache) {
   if (cache->loaders > 0)
     cache->left = true;
@@ -14,7 +14,7 @@ constexpr auto end_cache = [](std::shared_ptr<detail::SampleCacheImpl> cache) {
     end_state(std::move(cache));
 };
 
-/// Ends a loader. The last one of a cache that was left ends that: it sees to what is in flight, and to what may have broken off.
+/// Ends a loader. The last loader of an abandoned cache also ends the cache, and handles batches in flight or broken off.
 constexpr auto end_loader = [](std::shared_ptr<detail::SampleLoaderImpl> loader) {
   std::shared_ptr<detail::SampleCacheImpl> cache = loader->cache;
   {

@@ -99,7 +99,7 @@ LabelledLayout::LabelledLayout(const Shape& items, const std::optional<Shape>& l
 
 void LabelledLayout::interleave(std::int64_t count, std::span<const std::byte> labels, std::span<std::byte> encoded) const {
   const auto item = static_cast<std::size_t>(item_bytes_), label = static_cast<std::size_t>(label_bytes_);
-  for (auto i = static_cast<std::size_t>(count); i-- > 0;) {  // from the last one on: no item is overwritten before it has moved
+  for (auto i = static_cast<std::size_t>(count); i-- > 0;) {  // backwards: no item is overwritten before it has moved
     std::byte* const sample = encoded.data() + i * (item + label);
     std::memmove(sample, encoded.data() + i * item, item);
     std::memcpy(sample + item, labels.data() + i * label, label);

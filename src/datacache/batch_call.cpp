@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::int64_t word_bytes = sizeof(std::int64_t);
 
-/// Twice what a rank asks each other for when samples are spread evenly.
+/// Returns twice the number of samples that a rank requests from each other rank if samples are spread evenly.
 std::int64_t quota_of(std::int64_t batch, int ranks) {
   const std::int64_t others = std::max(ranks - 1, 1);
   return std::clamp((2 * batch + others - 1) / others, std::int64_t{1}, batch);
 }
 
-/// Returns the bytes of all values together. A size of -1 says that there is no value.
+/// Returns the bytes of all values together. Size -1 means that there is no value.
 std::int64_t sum_of(const std::int64_t* sizes, std::int64_t count) {
   std::int64_t bytes = 0;
   for (std::int64_t i = 0; i < count; ++i) bytes += std::max<std::int64_t>(sizes[i], 0);
@@ -32,7 +32,7 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
       setup_(setup),
       batch_(setup.config.largest_batch),
       value_bytes_(setup.value_bytes),
-      tells_sizes_(setup.variable || goes_on_without(setup.config.on_error)),
+      sends_sizes_(setup.variable || goes_on_without(setup.config.on_error)),
       quota_(quota_of(batch_, comm->topology.size())),
       ranks_(comm->topology.size()),
       me_(comm->topology.rank()) {
@@ -62,7 +62,7 @@ void BatchCall::make_free() {
   if (end_ == nullptr) return wait();
   try {
     wait();
-  } catch (...) {  // its owner's to throw
+  } catch (...) {  // the owner of `end_` throws it
   }
 }
 
@@ -107,7 +107,7 @@ void BatchCall::check(std::span<const std::int64_t> samples, std::span<std::byte
             setup_.samples);
 }
 
-/// What is in memory of this node is read from there; the rest is grouped by owner.
+/// Finds samples in the memory of this node. Groups the others by owner.
 void BatchCall::look_up(std::span<const std::int64_t> samples) {
   const auto owner_of = [&](std::int64_t sample) {
     return static_cast<std::size_t>(setup_.rank_at[static_cast<std::size_t>(setup_.ownership.owner(sample))]);
@@ -142,7 +142,7 @@ void BatchCall::look_up(std::span<const std::int64_t> samples) {
 task<void> BatchCall::exchange() {
   const StageScope stage = channel().stage(Stage::communicate);
 
-  // 1. What this rank owns itself and has not in memory.
+  // 1. Load own samples that are not in memory.
   const Peer own = asks_[static_cast<std::size_t>(me_)];
   const std::span<LoadItem> own_items(own_items_.data(), static_cast<std::size_t>(own.total));
   for (std::int64_t i = 0; i < own.total; ++i)
@@ -150,7 +150,7 @@ task<void> BatchCall::exchange() {
                                               in_.data() + (own.first + i) * value_bytes_};
   if (!own_items.empty()) setup_.pool.begin(own_job_, own_items);
 
-  // 2. What others own, and own samples for others.
+  // 2. Exchange requests and values with other ranks, in rounds.
   for (std::int64_t round = 0; round == 0 || anything_in(round); ++round) {
     co_await exchange_requests(round);
     if (!anything_in(round)) break;
@@ -158,7 +158,7 @@ task<void> BatchCall::exchange() {
     co_await exchange_values(round);
   }
 
-  // 3. Where all of it is.
+  // 3. Collect own samples.
   if (!own_items.empty()) {
     const StageScope loading = channel().stage(Stage::load_samples);
     co_await channel().done(own_job_);
@@ -184,7 +184,7 @@ bool BatchCall::anything_in(std::int64_t round) const {
   return false;
 }
 
-/// Posts what goes to and comes from each peer, where it has any bytes. Receives are awaited first: peers wait for them.
+/// Posts a receive and a send for each peer, if they have any bytes. Waits for receives first, because peers depend on them.
 template <class BlockOf>
 void BatchCall::post(Traffic kind, const BlockOf& block_of) {
   requests_.clear();
@@ -198,8 +198,8 @@ void BatchCall::post(Traffic kind, const BlockOf& block_of) {
   }
 }
 
-/// In the first round, all peers hear from this one, with room for as many samples as a round takes; later, those who are asked for
-/// more.
+/// Sends requests. In the first round, every peer gets a message of fixed size, with room for a full round. In later rounds, only
+/// peers that are asked for more get one.
 task<void> BatchCall::exchange_requests(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::request_samples);
   const auto bytes = [&](std::int64_t count) {
@@ -224,7 +224,7 @@ task<void> BatchCall::exchange_requests(std::int64_t round) {
   for (int slot = 0; slot < ranks_ - 1; ++slot) serves_[static_cast<std::size_t>(peer_at(slot))].total = requests_from(slot)[0];
 }
 
-/// Own samples for others, those of each peer without gaps.
+/// Loads own samples for other ranks. Those of one peer are contiguous.
 task<void> BatchCall::load(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::load_samples);
   std::size_t missing = 0;
@@ -259,7 +259,7 @@ task<void> BatchCall::load(std::int64_t round) {
         from = value.data;
         bytes = value.bytes;
       }
-      if (bytes < 0 && !tells_sizes_) {  // an error of the batch: nobody gets to see the value
+      if (bytes < 0 && !sends_sizes_) {  // the batch fails: no caller sees the value
         std::fill_n(out_.data() + (slot * quota_ + i) * value_bytes_, value_bytes_, std::byte{0});
         bytes = value_bytes_;
       }
@@ -274,8 +274,8 @@ task<void> BatchCall::load(std::int64_t round) {
 task<void> BatchCall::exchange_values(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::exchange_samples);
 
-  // 1. Sizes, where they are not all the same.
-  if (tells_sizes_) {
+  // 1. Exchange sizes, if they differ.
+  if (sends_sizes_) {
     post(Traffic::control, [&](int slot, int peer) {
       const Peer& ask = asks_[static_cast<std::size_t>(peer)];
       return Block{in_sizes_.data() + ask.first + round * quota_, in_round(ask.total, round) * word_bytes,
@@ -284,7 +284,7 @@ task<void> BatchCall::exchange_values(std::int64_t round) {
     co_await channel().done(std::span<Request>(requests_));
   }
 
-  // 2. Values.
+  // 2. Exchange values.
   post(Traffic::payload, [&](int slot, int peer) {
     const Peer& ask = asks_[static_cast<std::size_t>(peer)];
     const std::int64_t first = ask.first + round * quota_;
@@ -294,7 +294,7 @@ task<void> BatchCall::exchange_values(std::int64_t round) {
   });
   co_await channel().done(std::span<Request>(requests_));
 
-  // 3. Where they are.
+  // 3. Record the places of values.
   for (int slot = 0; slot < ranks_ - 1; ++slot) {
     const Peer& ask = asks_[static_cast<std::size_t>(peer_at(slot))];
     const std::int64_t first = ask.first + round * quota_;
@@ -307,7 +307,7 @@ task<void> BatchCall::exchange_values(std::int64_t round) {
   }
 }
 
-/// A sample that is skipped is nobody's error.
+/// Records an error of loading. A skipped sample is not an error.
 void BatchCall::note_failure(const LoadJob& job) {
   if (!job.failed() || outcome_.failed() || goes_on_without(setup_.config.on_error)) return;
   const Outcome& why = job.outcome();
@@ -315,7 +315,7 @@ void BatchCall::note_failure(const LoadJob& job) {
                          why.text.data());
 }
 
-/// Returns the place in the batch whose value place i gets.
+/// Returns the index in the batch of the value that place i gets.
 std::int64_t BatchCall::stand_in(std::int64_t i) const {
   if (setup_.config.on_error != SampleErrors::substitute) return i;
   for (std::int64_t step = 0; step < count_; ++step) {

@@ -1,4 +1,4 @@
-// batch_call.hpp: one batch on its way from the owners of its samples to the rank that asked for them.
+// batch_call.hpp: moves one batch from the owners of its samples to the rank that requested it.
 #pragma once
 
 #include <exception>
@@ -15,24 +15,24 @@
 
 namespace weir::datacache {
 
-/// What all batches of a cache work with.
+/// State shared by all batches of a cache.
 struct BatchSetup {
   const SampleCacheConfig& config;
   const Ownership& ownership;
   std::int64_t samples = 0, value_bytes = 0;
-  bool variable = false;                    ///< samples may be shorter
+  bool variable = false;                    ///< true if samples may be shorter than value_bytes
   std::span<const int> rank_at;             ///< by place
-  std::span<const StorePart* const> parts;  ///< by rank: the part of memory that can be read here; null: it cannot
+  std::span<const StorePart* const> parts;  ///< by rank: the part of memory that this rank can read; null if it cannot
   LoadPool& pool;
   SampleCacheStatistics& statistics;
 };
 
-/// Says whether a batch goes on without samples that cannot be had.
+/// Returns whether a batch continues without samples that cannot be read.
 [[nodiscard]] constexpr bool goes_on_without(SampleErrors rule) {
   return rule == SampleErrors::skip || rule == SampleErrors::substitute;
 }
 
-/// How a batch has ended. The caller that asked for the batch keeps this: by then its call may be on its way with another batch.
+/// How a batch has ended. The caller that requested the batch keeps this, because its call may already carry another batch.
 struct BatchEnd {
   bool reached = false;
   std::exception_ptr error{};
@@ -42,19 +42,19 @@ struct BatchEnd {
 
 namespace weir::detail {
 
-/// Exchanges one batch in rounds, so that memory is bounded whichever ranks are asked. In a round, each rank asks each other rank
-/// for at most `quota` samples. Both ends of a pair know how many samples are to come. No other rank needs to know.
+/// Exchanges one batch in rounds, so that memory is bounded for any choice of samples. In a round, each rank requests at most
+/// `quota` samples from each other rank. Both ranks of a pair know the number of samples in advance. No other rank needs it.
 class BatchCall final : public AsynchronousCall {
  public:
   BatchCall(std::shared_ptr<CommunicatorState> communicator, const datacache::BatchSetup& setup, int tag);
 
-  /// Waits for the batch before. Throws what that ended with, unless it is told there.
+  /// Waits for the previous batch. Throws its error, unless that batch has a BatchEnd that receives it.
   void make_free();
-  /// `ahead`: what this rank has wrong before it asks; it asks for nothing then. `end`, if it is not null, is told how this batch
-  /// ends; until then, or leave(), it stays.
+  /// Starts a batch. `ahead`: an error that this rank found before; it then requests nothing. `end`, if not null, receives how this
+  /// batch ends. It must exist until then, or until leave().
   void start(const Outcome& ahead, std::span<const std::int64_t> samples, std::span<std::byte> values,
              std::span<std::int64_t> sizes, datacache::BatchEnd* end);
-  /// Nobody is told any more how the batch ends that `end` was to be told of.
+  /// Stops reporting to `end` how its batch ends.
   void leave(const datacache::BatchEnd& end);
   [[nodiscard]] std::int64_t memory_bytes() const;
 
@@ -62,18 +62,18 @@ class BatchCall final : public AsynchronousCall {
   void completed() override;
 
  private:
-  /// Samples that are asked for, or to be sent, between this rank and another.
+  /// Samples requested or sent between this rank and one other.
   struct Peer {
     std::int64_t total = 0;  ///< in all rounds
-    std::int64_t first = 0;  ///< of what is asked for: the first one's place among all that are
+    std::int64_t first = 0;  ///< index of the first requested sample, among all requested from any owner
   };
-  /// Where a value of the batch is.
+  /// The place of a value of the batch.
   struct Found {
     const std::byte* data = nullptr;
     std::int64_t bytes = 0;
   };
 
-  /// What comes from a peer and what goes to it.
+  /// One receive and one send to the same peer.
   struct Block {
     void* in;
     std::int64_t in_bytes;
@@ -91,31 +91,31 @@ class BatchCall final : public AsynchronousCall {
   task<void> exchange_values(std::int64_t round);
   [[nodiscard]] std::int64_t stand_in(std::int64_t i) const;
   void deliver();
-  /// Returns how many of `total` samples belong to a round.
+  /// Returns how many of `total` samples belong to the round.
   [[nodiscard]] std::int64_t in_round(std::int64_t total, std::int64_t round) const {
     return std::clamp(total - round * quota_, std::int64_t{0}, quota_);
   }
   [[nodiscard]] bool anything_in(std::int64_t round) const;
-  /// Peers in the order in which this rank sends: from the next rank on.
+  /// Returns peers in the order in which this rank sends: beginning with the next rank.
   [[nodiscard]] int peer_at(int slot) const { return (me_ + 1 + slot) % ranks_; }
-  /// How many samples altogether, then those of this round.
+  /// Return the total number of samples, followed by the samples of this round.
   [[nodiscard]] std::int64_t* requests_to(int slot) { return out_requests_.data() + slot * (1 + quota_); }
   [[nodiscard]] std::int64_t* requests_from(int slot) { return in_requests_.data() + slot * (1 + quota_); }
   void note_failure(const datacache::LoadJob& job);
 
   const datacache::BatchSetup& setup_;
   const std::int64_t batch_, value_bytes_;
-  const bool tells_sizes_;  // an owner does: samples are of many sizes, or may be skipped
+  const bool sends_sizes_;  // owners send sizes: samples differ in size, or may be skipped
   const std::int64_t quota_;
   int ranks_, me_;
-  // What is asked for, grouped by owner:
-  std::vector<std::int64_t> places_;    // in the batch
+  // Requested samples, grouped by owner:
+  std::vector<std::int64_t> places_;    // index in the batch
   std::vector<std::int64_t> asked_;     // samples
-  std::vector<std::int64_t> in_sizes_;  // as their owners say
-  Buffer<std::byte> in_;                // their values: in a round, those of an owner without gaps
+  std::vector<std::int64_t> in_sizes_;  // as reported by their owners
+  Buffer<std::byte> in_;                // their values; in a round, those of one owner are contiguous
   std::vector<Peer> asks_, serves_;     // by rank
-  // What is served in a round, by peer, `quota_` each:
-  std::vector<std::int64_t> out_requests_, in_requests_;  // with the total before them
+  // Samples served in a round, `quota_` for each peer:
+  std::vector<std::int64_t> out_requests_, in_requests_;  // the total comes before them
   std::vector<std::int64_t> out_sizes_;
   Buffer<std::byte> out_;
   std::vector<datacache::LoadItem> items_, own_items_;
@@ -123,7 +123,7 @@ class BatchCall final : public AsynchronousCall {
   std::vector<Request> requests_;
   AgreementWords agreement_;
   // State of a run:
-  std::vector<Found> found_;  // by place in the batch
+  std::vector<Found> found_;  // by index in the batch
   std::span<std::byte> values_;
   std::span<std::int64_t> sizes_;
   datacache::BatchEnd* end_ = nullptr;

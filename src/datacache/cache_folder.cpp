@@ -23,7 +23,7 @@ constexpr const char* usage_name = ".weir-cache";
 constexpr std::string_view pack_start = "pack-", usage_start = "weir-cache 1 ";
 constexpr std::size_t usage_length = usage_start.size() + 20 + 1;  // digits, end of line
 constexpr std::chrono::seconds full_for{10};
-constexpr std::int64_t dead_after = 3'600'000'000'000;  // ns without a write, where locks do not tell
+constexpr std::int64_t dead_after = 3'600'000'000'000;  // ns without a write; counts if there are no locks
 
 std::optional<std::int64_t> number_in(std::string_view digits) {
   std::int64_t number = 0;
@@ -37,7 +37,7 @@ std::optional<std::int64_t> pack_in(std::string_view name) {
   return name.starts_with(pack_start) ? number_in(name.substr(pack_start.size())) : std::nullopt;
 }
 
-/// Where there are no locks, each writer has a name of its own: .pack-NUMBER.ANYTHING.
+/// Without locks, each writer uses its own name: .pack-NUMBER.ANYTHING.
 std::optional<std::int64_t> unfinished_in(std::string_view name) {
   return name.starts_with('.') ? pack_in(name.substr(1, name.find('.', 1) - 1)) : std::nullopt;
 }
@@ -50,7 +50,7 @@ std::int64_t now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// Names in a folder, in order; none where it cannot be read.
+/// Returns the names in a folder, sorted. Returns an empty list if the folder cannot be read.
 std::vector<std::string> names_in(const std::string& path) {
   std::vector<std::string> names;
   std::error_code ignored;
@@ -72,7 +72,7 @@ std::int64_t CacheContents::bytes() const {
   return sum;
 }
 
-/// Nobody else changes the folder's packs as long as this lives.
+/// Keeps all others from changing the folder's packs while this object lives.
 class CacheFolder::Usage {
  public:
   Usage(std::unique_lock<std::mutex> threads, Descriptor file) : threads_(std::move(threads)), file_(std::move(file)) {
@@ -85,7 +85,7 @@ class CacheFolder::Usage {
   }
   [[nodiscard]] bool known() const { return bytes_ >= 0; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  /// Writes the count. Empties the file where it cannot be written: the next Usage finds no count, and the packs are counted anew.
+  /// Writes the count. Empties the file if that fails: the next Usage then finds no count, and counts the packs again.
   void set(std::int64_t bytes) {
     bytes_ = std::max<std::int64_t>(0, bytes);
     const std::string text = fmt::format("{}{:020}\n", usage_start, bytes_);
@@ -112,8 +112,8 @@ CacheFolder::CacheFolder(const std::string& path, const Options& options) : path
   folder_ = open_folder(path_);
   if (!folder_) fail_with(path_, "it cannot be opened", errno);
   Usage usage = change_or_throw();
-  // Every process that works with the folder has counted it, or has waited here for a process that did. A process that dies
-  // meanwhile leaves too much counted, not too little. The packs are counted anew before anything is evicted.
+  // Every process that works with the folder has counted it, or has waited here for one that did. If a process dies meanwhile, the
+  // count is too high, not too low. Packs are counted again before any are evicted.
   if (lock(folder_, LockKind::exclusive, {}) != Locked::elsewhere) (void)clean(usage);
   (void)lock(folder_, LockKind::shared, options_.patience);
   touch(usage.file());
@@ -171,7 +171,7 @@ Descriptor CacheFolder::make_data_set(const DataSet& set) {
   const std::optional<Manifest> found = read_manifest(folder);
   if (!found) {
     if (!write_manifest(folder, set)) fail_with(path_, fmt::format("{}/{} cannot be written", set.name, manifest_name), errno);
-    (void)clean(usage);  // the folder's packs count from now on, if there are any
+    (void)clean(usage);  // existing packs of the folder count from now on
     return folder;
   }
   const auto remedy = [&] {
@@ -200,7 +200,7 @@ bool CacheFolder::make_room(Usage& usage, std::int64_t bytes) {
       if (looked || time < full_until_) return false;
       looked = true;
       full_until_ = time + full_for;
-      // What was used in the future, since a clock was wrong, would stay for long.
+      // Treat times in the future as oldest: they come from a wrong clock, and such packs would stay for long.
       const std::int64_t present = now();
       const auto age = [&](const CacheFile& pack) { return pack.status.used > present ? 0 : pack.status.used; };
       oldest_ = clean(usage).first.packs;
@@ -223,7 +223,7 @@ Reserved CacheFolder::reserve(const Descriptor& file, std::int64_t bytes) {
   if (bytes > options_.limit && options_.limit != 0) return Reserved::no_room;
   if (!make_room(*usage, more)) return Reserved::no_room;
   const std::int64_t before = usage->bytes();
-  usage->set(before + more);  // first: a process that is stopped in between has counted too much
+  usage->set(before + more);  // first: if the process is stopped here, the count is too high
   if (::ftruncate(*file, bytes) == 0) return Reserved::yes;
   const int error = errno;
   usage->set(before);
@@ -239,7 +239,7 @@ bool CacheFolder::publish(const Descriptor& data_set, const std::string& unfinis
     return false;
   }
   const std::string name = pack_name(pack);
-  const auto replaced = status_in(data_set, name);  // without locks
+  const auto replaced = status_in(data_set, name);  // only possible without locks
   if (::renameat(*data_set, unfinished.c_str(), *data_set, name.c_str()) != 0) return false;
   if (replaced) usage->set(usage->bytes() - replaced->bytes);
   return true;
@@ -273,7 +273,7 @@ bool CacheFolder::remove_if_left_over(const Descriptor& data_set, const CacheFil
   if (!open) return false;
   const Locked locked = lock(open, LockKind::exclusive, {});
   if (locked == Locked::elsewhere || (locked == Locked::unsupported && file.status.used > now() - dead_after)) return false;
-  // A process that has opened it to write, and waits for the lock, sees that its name has gone.
+  // A process that has opened the file to write, and waits for the lock, will see that the name is gone.
   return is_named(data_set, file.name, open) && ::unlinkat(*data_set, file.name.c_str(), 0) == 0;
 }
 
@@ -310,7 +310,7 @@ std::int64_t CacheFolder::remove_data_set(const std::string& name) {
       removed += file.status.bytes;
     }
   }
-  // Last: without a manifest, the packs would count for nobody.
+  // Last: without a manifest, no data set would count the packs.
   for (const char* file : {unfinished_manifest_name, manifest_name}) ::unlinkat(*folder, file, 0);
   ::unlinkat(*folder_, name.c_str(), AT_REMOVEDIR);
   return removed;

@@ -1,12 +1,11 @@
-// cache_folder.hpp: level 1's folder with the packs of all data sets, and its limit.
+// cache_folder.hpp: level 1's folder with the packs of all data sets, and its size limit.
 //
-//   FOLDER/.weir-cache          bytes of all packs in FOLDER; a process that changes them locks it
-//   FOLDER/NAME/manifest.json   what data set these are packs of; a subfolder without one is not part of the cache
-//   FOLDER/NAME/pack-NUMBER     whole: it has got its name last
-//   FOLDER/NAME/.pack-NUMBER    being written by the process that has locked it, or left by a process that has ended meanwhile
+//   FOLDER/.weir-cache          bytes of all packs in FOLDER; a process that changes them locks this file
+//   FOLDER/NAME/manifest.json   the data set of these packs; a subfolder without a manifest is not part of the cache
+//   FOLDER/NAME/pack-NUMBER     a complete pack: it is renamed last
+//   FOLDER/NAME/.pack-NUMBER    being written by the process that has locked it, or left by a process that has ended
 //
-// What has other names is left alone, and so are symbolic links. A process that has a pack open goes on reading it after it is
-// removed.
+// Files with other names and symbolic links are left untouched. A process that has a pack open can still read it after its removal.
 #pragma once
 
 #include <atomic>
@@ -32,66 +31,67 @@ struct CacheFile {
   FileStatus status;
 };
 
-/// What there is.
+/// The contents of the folder.
 struct CacheContents {
   std::vector<std::string> data_sets;  ///< by name
   std::vector<CacheFile> packs;        ///< by data set and number
   std::vector<CacheFile> unfinished;   ///< .pack-NUMBER
 
-  [[nodiscard]] std::int64_t bytes() const;  ///< of all packs, unfinished ones too
+  [[nodiscard]] std::int64_t bytes() const;  ///< Returns the bytes of all packs, including unfinished ones.
 };
 
 enum class Reserved { yes, no_room, failed };
 
-/// What is in the way when a function here has failed.
+/// Returns as text why a function here has failed.
 [[nodiscard]] std::string trouble(int error);
 
 /// Thread-safe.
 class CacheFolder {
  public:
   struct Options {
-    std::int64_t limit = 0;  ///< of packs, in bytes; 0: none
+    std::int64_t limit = 0;  ///< of all packs, in bytes; 0: no limit
     LogLevel log = LogLevel::warn;
-    std::chrono::milliseconds patience = std::chrono::seconds(30);  ///< with other processes' locks
+    std::chrono::milliseconds patience = std::chrono::seconds(30);  ///< how long to wait for other processes' locks
   };
-  /// Makes the folder where its parent is there, removes what dead writers have left, and counts its bytes anew, unless another
-  /// process works with the folder, which has done so. Throws Error(WEIR_ERR_FILE) naming the folder and the reason.
+  /// Makes the folder if its parent exists, removes what dead writers have left, and counts the bytes again. If another process
+  /// works with the folder, that one has done so already. Throws Error(WEIR_ERR_FILE) naming the folder and the reason.
   CacheFolder(const std::string& path, const Options& options);
-  /// Opens a folder that is there, and leaves it as it is. Throws Error(WEIR_ERR_FILE) where `path` is no sample cache.
+  /// Opens an existing folder without changing it. Throws Error(WEIR_ERR_FILE) if `path` is not a sample cache.
   explicit CacheFolder(const std::string& path);
 
-  /// The data set's own folder. Throws Error(WEIR_ERR_FILE), and Error(WEIR_ERR_MISMATCH) where that name has other data.
+  /// Makes or opens the data set's own folder. Throws Error(WEIR_ERR_FILE), or Error(WEIR_ERR_MISMATCH) if this name has other
+  /// data.
   [[nodiscard]] Descriptor make_data_set(const DataSet& set);
-  /// Opens a data set's folder. Returns an empty descriptor where it cannot: errno says why.
+  /// Opens a data set's folder. Returns an empty descriptor on failure: errno has the reason.
   [[nodiscard]] Descriptor open_data_set(const std::string& name) const { return open_folder_in(folder_, name); }
 
-  // A pack is kept in three steps. `file` is .pack-NUMBER, locked.
+  // A pack is stored by reserve(), writing, and publish() or discard(). `file` is .pack-NUMBER, locked.
 
-  /// Makes `file` `bytes` long and counts them. errno says why it has failed. Evicts what was used least recently to make room, but
-  /// nothing that was used since this object was made: where one run's packs do not all fit, the first ones stay, rather than each
-  /// pushing out another one that is about to be read.
+  /// Makes `file` `bytes` long and counts them. On failure, errno has the reason. Evicts the least recently used packs to make
+  /// room, but none used since this object was made. So if one run's packs do not all fit, the first ones stay, instead of each
+  /// evicting one that is about to be read.
   [[nodiscard]] Reserved reserve(const Descriptor& file, std::int64_t bytes);
-  /// False: errno says why.
+  /// Renames `file` to its final name. Returns false on failure: errno has the reason.
   [[nodiscard]] bool publish(const Descriptor& data_set, const std::string& unfinished, const Descriptor& file, std::int64_t pack);
-  /// Or it goes.
+  /// Removes `file` instead.
   void discard(const Descriptor& data_set, const std::string& unfinished, const Descriptor& file);
 
-  /// Removes a pack that is as it was then. False where it is not, or cannot be removed.
+  /// Removes a pack if its status is still `then`. Returns false if it has changed or cannot be removed.
   bool remove(const Descriptor& data_set, const std::string& name, const FileStatus& then);
   bool remove(const CacheFile& file);
-  /// What no living process writes. Returns the bytes of each.
+  /// Removes unfinished files that no living process writes. Returns the bytes of each.
   std::vector<std::int64_t> remove_left_overs();
-  /// All packs, finished or not, the manifest, and the folder if nothing else is in it. Returns the bytes removed.
+  /// Removes all packs, finished or not, the manifest, and the folder if it is then empty. Returns the bytes removed.
   std::int64_t remove_data_set(const std::string& name);
 
-  /// Changes nothing.
+  /// Lists the contents. Changes nothing.
   [[nodiscard]] CacheContents look() const;
-  /// Another object works with the folder.
+  /// Returns whether another object works with the folder.
   [[nodiscard]] bool in_use() const;
-  /// As counted. Throws Error(WEIR_ERR_FILE).
+  /// Returns the bytes counted. Throws Error(WEIR_ERR_FILE).
   [[nodiscard]] std::int64_t usage();
   [[nodiscard]] bool has_locks() const { return has_locks_; }
-  /// When this object was made, as the file system tells time.
+  /// Returns when this object was made, by the file system's clock.
   [[nodiscard]] std::int64_t made_at() const { return made_at_; }
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const Options& options() const { return options_; }
@@ -99,25 +99,25 @@ class CacheFolder {
  private:
   class Usage;
 
-  /// Locks the folder's usage against other changes. Nothing: errno says why.
+  /// Locks the folder's usage against other changes. Returns nothing on failure: errno has the reason.
   [[nodiscard]] std::optional<Usage> change();
-  /// The same, or an Error.
+  /// Does the same, but throws Error on failure.
   [[nodiscard]] Usage change_or_throw();
   [[nodiscard]] bool make_room(Usage& usage, std::int64_t bytes);
-  /// Removes what no living process writes, counts anew. Returns what stays, and what was removed.
+  /// Removes what no living process writes, and counts again. Returns what stays, and the bytes of each file removed.
   std::pair<CacheContents, std::vector<std::int64_t>> clean(Usage& usage);
   bool remove(Usage& usage, const Descriptor& data_set, const std::string& name, const FileStatus& then);
   bool remove_if_left_over(const Descriptor& data_set, const CacheFile& file) const;
 
   std::string path_;
-  Descriptor folder_;  // locked by all objects that work with it, together
+  Descriptor folder_;  // with a shared lock, held by every object that works with the folder
   Options options_{};
   std::int64_t made_at_ = 0;
-  std::mutex mutex_;  // of changes, where the file system has no locks
+  std::mutex mutex_;  // guards changes if the file system has no locks
   std::atomic<bool> has_locks_{true};
-  std::atomic<bool> impatient_{false};                  // somebody keeps the usage locked
-  std::vector<CacheFile> oldest_;                       // what may be evicted, the least recently used last
-  std::chrono::steady_clock::time_point full_until_{};  // there was nothing to evict: no need to look again before
+  std::atomic<bool> impatient_{false};                  // true while another process keeps the usage locked
+  std::vector<CacheFile> oldest_;                       // packs that may be evicted, the least recently used last
+  std::chrono::steady_clock::time_point full_until_{};  // until then there is nothing to evict, so no need to look again
 };
 
 }  // namespace weir::datacache

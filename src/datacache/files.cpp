@@ -32,7 +32,7 @@ Descriptor::~Descriptor() {
 Descriptor open_folder(const std::string& path) { return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
 
 Descriptor open_in(const Descriptor& folder, const std::string& name, int flags) {
-  // O_NONBLOCK: a pipe of that name does not stop us, either.
+  // O_NONBLOCK: do not block on a pipe of that name, either.
   return Descriptor(::openat(*folder, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
 }
 

@@ -1,4 +1,4 @@
-// Data sets of HDF5 files.
+// Reads data sets of HDF5 files.
 #include <bit>
 #include <limits>
 
@@ -13,7 +13,7 @@ namespace {
 
 using hdf5::Id;
 
-/// The type of an element in a file, and the type as which it is read: the same, in this machine's byte order.
+/// The type of an element in a file, and the type in memory: the same, in this machine's byte order.
 struct ElementType {
   Element element;
   Id memory;
@@ -24,7 +24,7 @@ ElementType type_of(hid_t dataset, const std::string& what) {
   const H5T_class_t kind = H5Tget_class(type);
   const std::size_t bytes = H5Tget_size(type);
   const bool is_power = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-  // Truth values of h5py are an enumeration of one byte.
+  // h5py stores booleans as an enumeration of one byte.
   const bool is_number = kind == H5T_INTEGER || kind == H5T_FLOAT || (kind == H5T_ENUM && bytes == 1);
   if (!is_number || !is_power)
     fail(WEIR_ERR_FILE, "{} has elements that are no integers or real numbers of 1, 2, 4 or 8 bytes: other types are not read",
@@ -40,7 +40,7 @@ ElementType type_of(hid_t dataset, const std::string& what) {
   return {{number, static_cast<int>(bytes), false}, std::move(memory)};
 }
 
-/// One data set that is open. Calls are made under hdf5::one_at_a_time.
+/// An open data set. Calls are made under hdf5::one_at_a_time.
 class Dataset {
  public:
   Dataset(hid_t file, const std::string& name, std::string what)
@@ -51,7 +51,7 @@ class Dataset {
     const int dimensions = H5Sget_simple_extent_ndims(space);
     std::vector<hsize_t> lengths(static_cast<std::size_t>(std::max(0, dimensions)));
     if (dimensions > 0) H5Sget_simple_extent_dims(space, lengths.data(), nullptr);
-    // Beyond 63 bits a length becomes negative, which measure() refuses.
+    // A length of more than 63 bits becomes negative, and measure() refuses it.
     for (const hsize_t length : lengths) shape_.dimensions.push_back(static_cast<std::int64_t>(length));
     shape_.element = type_.element;
     shape_.measure(what_);
@@ -76,7 +76,7 @@ class Dataset {
   Shape shape_;
 };
 
-/// Returns an access list without locks, which file systems may lack: a job does not write the file that it trains on.
+/// Returns an access list without file locks, which file systems may lack. A job does not write the file that it trains on.
 Id access_list() {
   Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a list");
 #if H5_VERSION_GE(1, 12, 1) || (H5_VERSION_GE(1, 10, 7) && !H5_VERSION_GE(1, 11, 0))
@@ -103,7 +103,7 @@ class Hdf5Source final : public SampleSource {
       : file_(path), identity_("hdf5 " + file_.stamp()) {
     const std::lock_guard lock(hdf5::one_at_a_time);
     const hdf5::Quiet quiet;
-    auto opened = std::make_unique<Opened>(path, dataset, labels);  // where the rest throws, it is closed under the lock
+    auto opened = std::make_unique<Opened>(path, dataset, labels);  // closes under the lock if the rest throws
     const Shape& shape = opened->items.shape();
     std::optional<Shape> label_shape;
     if (opened->labels) label_shape = opened->labels->shape();
@@ -147,7 +147,7 @@ class Hdf5Source final : public SampleSource {
   }
 
  private:
-  StoreFile file_;  // what opened_ reads
+  StoreFile file_;  // the file that opened_ reads
   std::unique_ptr<Opened> opened_;
   std::string identity_, layout_text_;
   std::int64_t size_ = 0, label_bytes_ = 0;

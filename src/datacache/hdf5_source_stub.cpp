@@ -1,4 +1,4 @@
-// In place of hdf5_source.cpp where the build has no HDF5.
+// Replaces hdf5_source.cpp in a build without HDF5.
 #include <weir/datacache.hpp>
 
 #include "base/error.hpp"

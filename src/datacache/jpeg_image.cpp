@@ -6,9 +6,9 @@
 #include <type_traits>
 #include <vector>
 
-// After <cstdio>, which it needs.
+// <jpeglib.h> needs <cstdio>.
 #include <jpeglib.h>
-// After <jpeglib.h>.
+// <jerror.h> needs <jpeglib.h>.
 #include <jerror.h>
 
 #include "base/error.hpp"
@@ -16,7 +16,7 @@
 namespace weir::datacache {
 namespace {
 
-/// The library's state, and where its errors end.
+/// The library's state, and the target of its error jumps.
 struct Decoder {
   jpeg_decompress_struct jpeg;
   jpeg_error_mgr errors;
@@ -29,10 +29,10 @@ Decoder& decoder_of(j_common_ptr jpeg) { return *static_cast<Decoder*>(jpeg->cli
 
 [[noreturn]] void end_step(j_common_ptr jpeg) {
   jpeg->err->format_message(jpeg, decoder_of(jpeg).text.data());
-  std::longjmp(decoder_of(jpeg).end_of_step, 1);  // NOLINT(cert-err52-cpp): over the library's C functions, and over steps
+  std::longjmp(decoder_of(jpeg).end_of_step, 1);  // NOLINT(cert-err52-cpp): jumps over C functions and steps
 }
 
-/// Warnings of damaged data are errors; those of odd but harmless files are not.
+/// Turns warnings of damaged data into errors. Ignores warnings of odd but harmless files.
 void judge_message(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -53,8 +53,8 @@ void count_scans(j_common_ptr jpeg) {
   std::longjmp(decoder.end_of_step, 1);  // NOLINT(cert-err52-cpp)
 }
 
-/// Runs a few calls of the library. An error of theirs jumps out of `step`, which hence has nothing to destroy, and becomes an
-/// exception here.
+/// Runs a few calls of the library. Their errors jump out of `step`, which therefore must have nothing to destroy, and are thrown
+/// from here.
 template <class Step>
 void run(Decoder& decoder, const Step& step) {
   static_assert(std::is_trivially_destructible_v<Step>);
@@ -64,7 +64,7 @@ void run(Decoder& decoder, const Step& step) {
     fail(WEIR_ERR_FILE, "cannot be decoded: {}", decoder.text.data());
 }
 
-/// One file, from its header to its last line.
+/// Decodes one file, from its header to its last line.
 class Image {
  public:
   explicit Image(std::span<const std::byte> file) {
@@ -84,7 +84,7 @@ class Image {
   Image& operator=(const Image&) = delete;
   ~Image() { jpeg_destroy_decompress(&jpeg_); }
 
-  /// Halves the image as often as it stays at least so large.
+  /// Halves the image as often as it stays at least as large as `least`.
   void start(Extent2 least) {
     for (unsigned part = 8; part > 1; part /= 2) {
       const auto halved = [&](unsigned length) { return static_cast<int>((length + part - 1) / part); };
@@ -97,11 +97,11 @@ class Image {
     run(decoder_, [&] { jpeg_start_decompress(&jpeg_); });
   }
   [[nodiscard]] Extent2 extent() const { return {static_cast<int>(jpeg_.output_height), static_cast<int>(jpeg_.output_width)}; }
-  /// Returns the bytes that a line takes while it is read.
+  /// Returns the bytes that reading a line needs.
   [[nodiscard]] std::size_t line_bytes() const {
     return static_cast<std::size_t>(jpeg_.output_width) * static_cast<std::size_t>(jpeg_.output_components);
   }
-  /// The next line, red, green, blue. There must be one.
+  /// Reads the next line as red, green, blue. There must be one.
   void read_line(std::span<std::byte> line) {
     JSAMPROW row = reinterpret_cast<JSAMPROW>(line.data());
     run(decoder_, [&] { jpeg_read_scanlines(&jpeg_, &row, 1); });
@@ -127,7 +127,7 @@ class Image {
            jpeg_.num_components);
   }
   [[nodiscard]] bool inks() const { return jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK; }
-  /// Makes red, green and blue of cyan, magenta, yellow and black. Adobe's programs write these inverted.
+  /// Converts cyan, magenta, yellow and black to red, green and blue. Adobe's programs store the inks inverted.
   void make_colours(std::span<std::byte> line) const {
     const int flip = jpeg_.saw_Adobe_marker != 0 ? 0 : 255;
     for (std::size_t x = 0; 4 * x < line.size(); ++x) {
@@ -174,7 +174,7 @@ void decode_jpeg(std::span<const std::byte> file, Extent2 extent, std::span<std:
     blend(line(at.first), line(at.second), at.weight, crop.columns,
           pixels.subspan(static_cast<std::size_t>(y) * row_bytes, row_bytes));
   }
-  read_until(image.extent().height);  // what is cut away may be damaged, too
+  read_until(image.extent().height);  // the part cut away may be damaged, too
   image.finish();
 }
 

@@ -1,4 +1,4 @@
-// In place of jpeg_image.cpp where the build has no libjpeg.
+// Replaces jpeg_image.cpp in a build without libjpeg.
 #include "base/error.hpp"
 #include "datacache/jpeg_image.hpp"
 

@@ -1,4 +1,4 @@
-// JPEG files in one folder for each class.
+// Reads JPEG files from one folder for each class.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ using namespace datacache;
 
 namespace {
 
-constexpr int largest_side = 65500;  // of a JPEG image
+constexpr int largest_side = 65500;  // limit of the JPEG format
 constexpr std::int64_t largest_file = std::int64_t{1} << 28;
 
-/// What is in a folder that `wanted` says yes to, by name, in the order of bytes.
+/// Returns the names in a folder for which wanted() is true, sorted by bytes.
 template <class Wanted>
 std::vector<std::string> names_in(const std::filesystem::path& folder, const Wanted& wanted) {
   std::vector<std::string> names;
@@ -43,7 +43,7 @@ bool is_jpeg_name(const std::string& name) {
   return end == ".jpg" || end == ".jpeg";
 }
 
-/// Millions of files by number, in few allocations.
+/// Stores the names of millions of files in few allocations.
 class Files {
  public:
   explicit Files(const std::string& folder) : folder_(folder) {
@@ -85,7 +85,7 @@ class Files {
   std::filesystem::path folder_;
   std::vector<std::string> classes_;
   std::vector<std::int64_t> first_of_class_;
-  std::string names_;  // each with a zero
+  std::string names_;  // each zero-terminated
   std::vector<std::size_t> begins_;
 };
 

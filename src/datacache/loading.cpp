@@ -24,7 +24,7 @@ class Timer {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// Sample `index` of some that were read together.
+/// Returns sample `index` of samples that were read together.
 std::span<const std::byte> part(const Samples& samples, std::int64_t index) {
   std::int64_t begin = 0;
   for (std::int64_t i = 0; i < index; ++i) begin += samples.sizes[static_cast<std::size_t>(i)];
@@ -32,7 +32,7 @@ std::span<const std::byte> part(const Samples& samples, std::int64_t index) {
       .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(samples.sizes[static_cast<std::size_t>(index)]));
 }
 
-/// What a source throws says what is wrong with a file, unless it says otherwise.
+/// Runs `load`. Any exception except Error and std::bad_alloc becomes WEIR_ERR_FILE. Adds the sample's number to the text.
 template <class Load>
 detail::Outcome outcome_of_loading(std::int64_t sample, Load&& load) {
   detail::Outcome outcome = detail::outcome_of([&] {
@@ -82,7 +82,7 @@ std::int64_t OwnSamples::load(std::int64_t sample, std::span<std::byte> value) {
   for (int i = 0; i < tries; ++i) {
     try {
       return try_load(sample, value);
-    } catch (...) {  // again
+    } catch (...) {  // try again
     }
     counts_.retried.fetch_add(1, std::memory_order_relaxed);
     std::this_thread::sleep_for(pause);
@@ -112,7 +112,7 @@ std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> valu
   return decode_and_keep(sample, encoded, value);
 }
 
-/// -1: it is not in memory.
+/// Returns the bytes copied, or -1 if the sample is not in memory.
 std::int64_t OwnSamples::copy_kept(std::int64_t sample, std::span<std::byte> value) const {
   const StorePart::Value kept = store_.part().find(sample);
   if (kept.data == nullptr) return -1;
@@ -120,7 +120,7 @@ std::int64_t OwnSamples::copy_kept(std::int64_t sample, std::span<std::byte> val
   return kept.bytes;
 }
 
-/// Reads the whole pack, for level 1 to keep it.
+/// Reads the whole pack, so that level 1 keeps it.
 std::vector<std::byte> OwnSamples::read_into_folder(std::int64_t sample, const SampleRange& pack) {
   Samples all;
   try {
@@ -132,14 +132,14 @@ std::vector<std::byte> OwnSamples::read_into_folder(std::int64_t sample, const S
   return {mine.begin(), mine.end()};
 }
 
-/// Where its pack cannot be read: one that cannot must not take the others with it.
+/// Reads one sample if its pack cannot be read: one bad sample must not fail the others.
 std::vector<std::byte> OwnSamples::read_alone(std::int64_t sample) {
   counts_.retried.fetch_add(1, std::memory_order_relaxed);
   return read({sample, 1}).bytes;
 }
 
-/// Where level 1 keeps nothing, what else is read with a sample would have to be read again: all of it is decoded and kept. Others
-/// of the pack that cannot be decoded are left for when they are asked for.
+/// Decodes and keeps all samples of the pack if level 1 keeps nothing: otherwise they would have to be read again. Samples that
+/// cannot be decoded are left until they are requested.
 std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> value) {
   const std::int64_t number = ownership_.pack_of(sample);
   const SampleRange pack = ownership_.pack(number);
@@ -161,7 +161,7 @@ std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> val
     if (pack.first + i == sample || store_.part().find(pack.first + i).data != nullptr) continue;
     try {
       decode_and_keep(pack.first + i, encoded, other);
-    } catch (...) {  // its turn will come
+    } catch (...) {  // it fails when it is requested
     }
   }
   return decode_and_keep(sample, part(all, sample - pack.first), value);
@@ -203,7 +203,7 @@ std::int64_t OwnSamples::decode(std::int64_t sample, std::span<const std::byte> 
 LoadPool::LoadPool(OwnSamples& samples, int threads, std::size_t most_jobs) : samples_(samples) {
   jobs_.reserve(most_jobs);
   threads_.reserve(static_cast<std::size_t>(threads));
-  // Signals are the program's own threads' to handle.
+  // Leave signals to the program's own threads.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

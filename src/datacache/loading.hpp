@@ -1,4 +1,4 @@
-// loading.hpp: how the owner comes by a sample that is not in memory: from level 1, or from the store; decoded, and kept.
+// loading.hpp: how the owner loads a sample that is not in memory: from level 1 or the store. It is then decoded and kept.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@
 
 namespace weir::datacache {
 
-/// Counts of all threads together.
+/// Counts over all threads.
 struct LoadCounts {
   std::atomic<std::int64_t> decoded{0}, from_folder{0}, from_store{0}, store_bytes{0}, retried{0};
   std::atomic<std::int64_t> store_nanoseconds{0}, folder_nanoseconds{0}, decode_nanoseconds{0};
 };
 
-/// Lets one thread at a time load a sample. Another thread that wants it waits, and finds it kept.
+/// Lets one thread at a time load a sample. Another thread that wants it waits, and then finds it in memory.
 class SampleTurns {
  public:
-  /// Waits until no thread has the sample, and has it until its end.
+  /// Waits until no other thread has the sample, and holds it until destruction.
   class Turn {
    public:
     Turn(SampleTurns& turns, std::int64_t sample);
@@ -44,18 +44,18 @@ class SampleTurns {
  private:
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::vector<std::int64_t> taken_;  // one per thread at most
+  std::vector<std::int64_t> taken_;  // at most one per thread
 };
 
 /// A rank's own samples. Thread-safe.
 class OwnSamples {
  public:
-  /// `folder` is null without level 1. All but the source outlive it.
+  /// `folder` is null without level 1. All arguments except the source must outlive this object.
   OwnSamples(const SampleCacheConfig& config, std::shared_ptr<SampleSource> source, const Ownership& ownership, StoreOwner& store,
              PackFolder* folder);
 
-  /// The value of a sample, of which `value` takes value_bytes. Returns its bytes; throws what reading or decoding it has thrown,
-  /// with on_error = retry the last time.
+  /// Loads a sample into `value`, which has room for value_bytes. Returns the bytes of its value. Throws the error of reading or
+  /// decoding (with on_error = retry, that of the last try).
   std::int64_t load(std::int64_t sample, std::span<std::byte> value);
   [[nodiscard]] const LoadCounts& counts() const { return counts_; }
   [[nodiscard]] SampleSource& source() const { return *source_; }
@@ -77,21 +77,21 @@ class OwnSamples {
   PackFolder* folder_;
   LoadCounts counts_;
   SampleTurns turns_;
-  std::array<std::mutex, 64> packs_;  // by number of the pack, modulo: one thread reads a pack whose samples all are to be kept
+  std::array<std::mutex, 64> packs_;  // by number of the pack, modulo 64: one thread at a time reads a pack that is kept whole
 };
 
-/// A sample to be loaded.
+/// A sample to load.
 struct LoadItem {
   std::int64_t sample = 0;
-  std::byte* value = nullptr;  ///< to here
-  std::int64_t bytes = 0;      ///< so many; -1: it could not be had
+  std::byte* value = nullptr;  ///< destination
+  std::int64_t bytes = 0;      ///< its size; -1: the sample could not be loaded
 };
 
-/// Samples to be loaded together.
+/// Samples to load together.
 class LoadJob final : public Completion {
  public:
   [[nodiscard]] bool reached() override { return left_.load(std::memory_order_acquire) == 0; }
-  /// Once reached(): of the first item that failed.
+  /// Returns the outcome of the first item that failed. Valid once reached().
   [[nodiscard]] const detail::Outcome& outcome() const { return outcome_; }
   [[nodiscard]] bool failed() const { return failed_ >= 0; }
 
@@ -104,14 +104,14 @@ class LoadJob final : public Completion {
   detail::Outcome outcome_;
 };
 
-/// Threads that load. They make no calls of MPI.
+/// Threads that load samples. They do not call MPI.
 class LoadPool {
  public:
-  /// Up to `most_jobs` at a time.
+  /// Takes up to `most_jobs` jobs at a time.
   LoadPool(OwnSamples& samples, int threads, std::size_t most_jobs);
-  /// Waits for samples that are being loaded; of jobs, nothing else is done.
+  /// Waits for samples that are being loaded. The rest of the jobs is dropped.
   ~LoadPool();
-  /// `items`, not empty, and `job` stay until it is reached(). Allocates nothing.
+  /// `items`, which must not be empty, and `job` must exist until the job is reached(). Allocates nothing.
   void begin(LoadJob& job, std::span<LoadItem> items);
 
  private:
@@ -120,7 +120,7 @@ class LoadPool {
   OwnSamples& samples_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<LoadJob*> jobs_;  // that have items left, in order
+  std::vector<LoadJob*> jobs_;  // those with items left, in order
   bool ends_ = false;
   std::vector<std::thread> threads_;
 };

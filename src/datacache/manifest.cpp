@@ -15,7 +15,7 @@
 namespace weir::datacache {
 namespace {
 
-constexpr std::int64_t longest = 1 << 24;  // of a manifest that is not damaged
+constexpr std::int64_t longest = 1 << 24;  // no intact manifest is longer
 
 }  // namespace
 
@@ -42,7 +42,7 @@ std::optional<Manifest> read_manifest(const Descriptor& folder) {
     const JsonView json = whole.view();
     Manifest found;
     json.at("version").to(found.version);
-    if (found.version != manifest_version) return found;  // whatever else it has
+    if (found.version != manifest_version) return found;  // other versions may have other fields
     json.at("name").to(found.set.name);
     json.at("identity").to(found.set.identity);
     json.at("samples").to(found.set.samples);

@@ -1,4 +1,4 @@
-// manifest.hpp: what a folder's packs are packs of.
+// manifest.hpp: the manifest, which says which data set a folder's packs belong to.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ struct DataSet {
   std::int64_t samples = 0, pack_samples = 0;
 
   [[nodiscard]] std::int64_t packs() const { return (samples + pack_samples - 1) / pack_samples; }
-  /// Fewer than pack_samples in the last one.
+  /// Returns the number of samples in a pack: pack_samples, or fewer in the last one.
   [[nodiscard]] std::int64_t samples_of(std::int64_t pack) const;
-  /// Another one where identity, samples or pack_samples are others.
+  /// Returns a number that changes with identity, samples or pack_samples.
   [[nodiscard]] std::uint64_t fingerprint() const;
 };
 
-/// 1 to 64 letters, digits, '_', '-' and '.', and the first is no '.'.
+/// Returns whether `name` has 1 to 64 letters, digits, '_', '-' and '.', and does not begin with '.'.
 [[nodiscard]] bool is_data_set_name(std::string_view name);
 
 struct Manifest {
-  DataSet set;  ///< bytes of its identity that are no UTF-8 are replaced
+  DataSet set;  ///< bytes of its identity that are not UTF-8 are replaced
   std::uint64_t fingerprint = 0;
   std::int64_t version = 1;
 };
@@ -33,9 +33,9 @@ inline constexpr std::int64_t manifest_version = 1;
 inline constexpr const char* manifest_name = "manifest.json";
 inline constexpr const char* unfinished_manifest_name = ".manifest.json";
 
-/// Reads the manifest of the data set in `folder`. Returns nothing where the manifest is missing or damaged.
+/// Reads the manifest of the data set in `folder`. Returns nothing if the manifest is missing or damaged.
 [[nodiscard]] std::optional<Manifest> read_manifest(const Descriptor& folder);
-/// False: errno says why.
+/// Returns false on failure: errno has the reason.
 [[nodiscard]] bool write_manifest(const Descriptor& folder, const DataSet& set);
 
 }  // namespace weir::datacache

@@ -6,7 +6,7 @@ namespace weir::datacache {
 
 StorePart::StorePart(std::byte* memory, std::int64_t bytes, SampleRange range) : range_(range) {
   const std::int64_t index = least_bytes(range.count);
-  if (bytes < index) return;  // nothing can be kept
+  if (bytes < index) return;  // there is no room for any value
   entries_ = reinterpret_cast<Entry*>(memory);
   values_ = memory + index;
   room_ = bytes - index;

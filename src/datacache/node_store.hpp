@@ -1,7 +1,7 @@
 // node_store.hpp: level 2: decoded samples in memory that the ranks of a node share.
 //
-// Each owner has a part that it alone writes to: an entry for each of its samples, and their values, one behind the other. What is
-// there once stays where it is: a rank that finds an entry may read the value without asking anybody.
+// Only the owner writes to its part. A part has an entry for each of the owner's samples, and their values, one after the other. A
+// value never moves once it is stored, so a rank that finds an entry may read the value without asking.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@
 
 namespace weir::datacache {
 
-/// One owner's part.
+/// One owner's part of the memory.
 class StorePart {
  public:
   StorePart() = default;
-  /// In `memory`, `bytes` long and aligned to 16 bytes, for `range`. The owner calls clear() before anybody else looks.
+  /// `memory` has `bytes` bytes, aligned to 16. The owner calls clear() before any other rank reads.
   StorePart(std::byte* memory, std::int64_t bytes, SampleRange range);
 
   void clear() noexcept;
-  /// What keep() has put there, if it has. Any thread of any rank of the node.
+  /// Returns the value that keep() has stored, if any. Any thread of any rank of the node may call find().
   struct Value {
-    const std::byte* data = nullptr;  ///< null: not there
+    const std::byte* data = nullptr;  ///< null: not stored
     std::int64_t bytes = 0;
   };
   [[nodiscard]] Value find(std::int64_t sample) const noexcept;
@@ -31,15 +31,15 @@ class StorePart {
   [[nodiscard]] std::int64_t bytes() const {
     return entries_ == nullptr ? 0 : values_ - reinterpret_cast<std::byte*>(entries_) + room_;
   }
-  /// Bytes for `samples` of `value_bytes` each.
+  /// Returns the bytes needed for `samples` values of `value_bytes` each.
   [[nodiscard]] static std::int64_t bytes_for(std::int64_t samples, std::int64_t value_bytes);
-  /// So many bytes hold at least the entries of a part.
+  /// Returns the bytes needed for the entries alone.
   [[nodiscard]] static std::int64_t least_bytes(std::int64_t samples) { return bytes_for(samples, 0); }
 
  private:
   friend class StoreOwner;
   struct Entry {
-    std::uint64_t place;  // 1 + where the value begins; 0: it is not there
+    std::uint64_t place;  // 1 + offset of the value; 0: not stored
     std::uint64_t bytes;
   };
   static constexpr std::int64_t alignment = 16;
@@ -52,14 +52,14 @@ class StorePart {
   SampleRange range_;
 };
 
-/// What the owner does with its part. Thread-safe.
+/// Writes the owner's part. Thread-safe.
 class StoreOwner {
  public:
   explicit StoreOwner(StorePart part) : part_(part) {}
   [[nodiscard]] const StorePart& part() const { return part_; }
-  /// Whether `bytes` more could be kept.
+  /// Returns whether `bytes` more would fit.
   [[nodiscard]] bool has_room(std::int64_t bytes) const;
-  /// Copies the value, unless it is there, or there is no room.
+  /// Copies the value, unless it is already stored, or does not fit.
   void keep(std::int64_t sample, std::span<const std::byte> value);
   [[nodiscard]] std::int64_t kept() const { return kept_.load(std::memory_order_relaxed); }
 

@@ -9,7 +9,7 @@
 namespace weir::datacache {
 namespace {
 
-/// Reads the few kinds of literals that there are.
+/// Reads the few kinds of literals that occur.
 class Parser {
  public:
   Parser(std::string_view text, const std::string& path) : rest_(text), path_(path) {}
@@ -60,7 +60,7 @@ class Parser {
       fits = fits && !__builtin_add_overflow(value, std::int64_t{rest_.front() - '0'}, &value);
     }
     if (!fits) fail_here("a length that 64 bits can hold");
-    take('L');  // as Python 2 has written them
+    take('L');  // written by Python 2
     return value;
   }
   std::vector<std::int64_t> lengths() {
@@ -86,7 +86,7 @@ class Parser {
   const std::string& path_;
 };
 
-/// "<f4": byte order, kind, bytes.
+/// Parses for example "<f4": byte order, kind, bytes.
 Element element_of(std::string_view descr, const std::string& path) {
   constexpr std::string_view names[] = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"};
   const char order = descr.empty() ? '\0' : descr[0];
@@ -98,7 +98,7 @@ Element element_of(std::string_view descr, const std::string& path) {
          descr);
   Element element;
   element.bytes = name == "c16" ? 16 : name[1] - '0';
-  constexpr std::string_view kinds = "biufc";  // by Number
+  constexpr std::string_view kinds = "biufc";  // indexed by Number
   element.number = static_cast<Number>(kinds.find(name[0]));
   const char native = std::endian::native == std::endian::little ? '<' : '>';
   element.swapped = !one_byte && order != '=' && order != native;

@@ -7,9 +7,8 @@
 
 namespace weir::datacache {
 
-/// What the dictionary says, e.g. "{'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }". Throws
-/// Error(WEIR_ERR_FILE), which begins with `path`, for one that is damaged, and for arrays that are not plain numbers in the order
-/// of C.
+/// Parses the dictionary, e.g. "{'descr': '<f4', 'fortran_order': False, 'shape': (60000, 28, 28), }". Throws Error(WEIR_ERR_FILE),
+/// whose text begins with `path`, if the header is damaged, or if the array does not hold plain numbers in C order.
 [[nodiscard]] Shape parse_npy_header(std::string_view header, const std::string& path);
 
 }  // namespace weir::datacache

@@ -1,4 +1,4 @@
-// NumPy's files, versions 1 to 3: "\x93NUMPY", the version, the header's length, the header, the elements.
+// Reads NumPy's files, versions 1 to 3: "\x93NUMPY", the version, the header's length, the header, the elements.
 #include <array>
 #include <cstring>
 
@@ -16,7 +16,7 @@ constexpr std::int64_t largest_header = 1 << 20;
 ArrayFile open_npy(const std::string& path) {
   constexpr std::string_view magic = "\x93NUMPY";
   ArrayFile array{StoreFile(path), 0, {}};
-  std::array<std::byte, 12> begin{};  // all of what comes before the header, or some of it, too
+  std::array<std::byte, 12> begin{};  // the bytes before the header; in version 1, also its beginning
   if (array.file.bytes() < static_cast<std::int64_t>(begin.size()))
     fail(WEIR_ERR_FILE, "{} has {} bytes: it is no NumPy file", path, array.file.bytes());
   array.file.read(0, begin);

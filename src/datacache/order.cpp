@@ -16,14 +16,14 @@ namespace {
 constexpr int feistel_rounds = 6;
 constexpr std::int64_t most_samples = std::int64_t{1} << 48, most_groups = std::int64_t{1} << 20;
 
-/// Independent ones for the purposes of an epoch.
+/// Returns an independent seed for each purpose in an epoch.
 std::uint64_t seed_of(std::int64_t seed, std::int64_t epoch, std::uint64_t purpose) {
   return splitmix64(splitmix64(splitmix64(static_cast<std::uint64_t>(seed)) + static_cast<std::uint64_t>(epoch)) + purpose);
 }
 
 std::int64_t sum(std::span<const std::int64_t> numbers) { return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0}); }
 
-/// Part `rank` of `count` things among `ranks`.
+/// Returns the begin of part `rank` of `count` things divided among `ranks`.
 std::int64_t part_begin(std::int64_t count, std::int64_t rank, std::int64_t ranks) {
   return count / ranks * rank + count % ranks * rank / ranks;
 }
@@ -77,7 +77,7 @@ std::int64_t EpochOrder::sample(std::size_t group, std::int64_t position) const 
   const std::int64_t exchanged = exchange_(mine.first_exchanged + number);
   const auto after = std::upper_bound(groups_.begin(), groups_.end(), exchanged,
                                       [](std::int64_t value, const Group& other) { return value < other.first_exchanged; });
-  // Where several groups begin at the same place, the last one has it: the others exchange nothing.
+  // If several groups begin at the same place, the last one is right: the others exchange nothing.
   const Group& other = *(after - 1);
   return own(other, exchanged - other.first_exchanged);
 }
@@ -99,7 +99,7 @@ std::string joined(std::span<const std::int64_t> numbers) {
   return text;
 }
 
-/// Words of a line, KEY=VALUE each, in order.
+/// Splits a line into words KEY=VALUE, which must come in a fixed order.
 class Words {
  public:
   explicit Words(std::string_view text) : text_(text) {}
@@ -188,7 +188,7 @@ Position position_of(std::string_view text) {
   words.end();
   const std::size_t groups = position.ranks.size();
   if (position.order.counts.size() != groups) words.wrong("counts", joined(position.order.counts));
-  double together = 0;  // where numbers would overflow, they do not fit either
+  double together = 0;  // double: numbers that would overflow do not fit either
   for (const std::int64_t count : position.order.counts) together += static_cast<double>(count);
   if (together > static_cast<double>(most_samples) || position.samples() != samples)
     words.wrong("counts", joined(position.order.counts));
@@ -219,7 +219,7 @@ void Course::go_to(Position position) {
   if (!same_ranks) position.taken_of_rest = std::max<std::int64_t>(position.taken_of_rest, 0);
   order_.begin(there, position.epoch);
   position_ = std::move(position);
-  // The next epoch begins without allocations.
+  // Reserve, so that the next epoch begins without allocations.
   for (auto* list : {&position_.ranks, &position_.order.counts, &position_.taken}) list->reserve(here_.ranks.size());
 }
 
@@ -244,7 +244,7 @@ void Course::samples(const Seat& seat, std::vector<std::int64_t>& samples) const
     samples.push_back(rest ? sample_of_rest(begin + i) : order_.sample(seat.group, begin + i));
 }
 
-/// What the first group has left, then the second, ...
+/// Returns a sample of the rest: what the first group has left, then the second, and so on.
 std::int64_t Course::sample_of_rest(std::int64_t position) const {
   for (std::size_t i = 0;; ++i) {
     const std::int64_t left = position_.order.counts[i] - position_.taken[i];

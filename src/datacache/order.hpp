@@ -1,4 +1,4 @@
-// order.hpp: in which order the samples of an epoch come, and which rank works on which of them. Pure: no rank asks another.
+// order.hpp: the order of an epoch's samples, and which rank works on which of them. Pure: ranks do not communicate.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace weir::datacache {
 
-/// A permutation of 0, 1, ..., count - 1 that takes no memory: a Feistel network over the next power of four, walked until it hits
-/// the range (cycle walking: Black and Rogaway, 2002).
+/// A permutation of 0, 1, ..., count - 1 that takes no memory: a Feistel network over the next power of four, applied until the
+/// result is in range (cycle walking: Black and Rogaway, 2002).
 class Permutation {
  public:
   Permutation(std::int64_t count, std::uint64_t seed);
@@ -18,12 +18,12 @@ class Permutation {
 
  private:
   std::int64_t count_;
-  int half_bits_ = 0;  // of a number: two such halves
+  int half_bits_ = 0;  // a number has two such halves
   std::uint64_t seed_;
 };
 
-/// What an epoch's order depends on, besides the epoch. Samples are divided in a row among groups of ranks: the nodes, or, where
-/// nodes do not matter, one group of all.
+/// What an epoch's order depends on, besides the epoch. Groups of ranks get contiguous ranges of samples. Groups are the nodes, or
+/// one group of all ranks if nodes do not matter.
 struct OrderSetup {
   Shuffle shuffle = Shuffle::global;
   double exchanged_share = 0;
@@ -34,17 +34,17 @@ struct OrderSetup {
 class EpochOrder {
  public:
   EpochOrder(const OrderSetup& setup, std::int64_t epoch);
-  /// As if made anew. Allocates nothing for as many groups, or fewer.
+  /// Sets the same state as the constructor. Allocates nothing if there are not more groups than before.
   void begin(const OrderSetup& setup, std::int64_t epoch);
-  /// The sample at `position` of those that a group works on. Over all groups and positions, each sample comes once.
+  /// Returns the sample at `position` of a group. Over all groups and positions, each sample comes once.
   [[nodiscard]] std::int64_t sample(std::size_t group, std::int64_t position) const;
 
  private:
   struct Group {
     std::int64_t first, count;                ///< its samples
-    std::int64_t first_exchanged, exchanged;  ///< of them, those that go to any group, among all of these
-    Permutation places;                       ///< in which order it works on what it has got
-    Permutation choice;                       ///< which of its samples are exchanged: those that come first
+    std::int64_t first_exchanged, exchanged;  ///< samples that go to any group: begin among those of all groups, number
+    Permutation places;                       ///< the order in which the group works on its samples
+    Permutation choice;                       ///< selects its samples to exchange: the first `exchanged` of this permutation
   };
   [[nodiscard]] std::int64_t own(const Group& group, std::int64_t number) const { return group.first + group.choice(number); }
 
@@ -53,50 +53,50 @@ class EpochOrder {
   Permutation exchange_;
 };
 
-/// How far a run has got.
+/// The progress of a run.
 struct Position {
   OrderSetup order;
   std::vector<std::int64_t> ranks;  ///< of each group
   std::int64_t epoch = 0, step = 0;
-  std::vector<std::int64_t> taken;  ///< of each group's positions in this epoch
-  /// From an epoch's middle on, other ranks may go on: what the groups have left then is worked on as one. So much of it has been
-  /// taken; -1: the groups go on.
+  std::vector<std::int64_t> taken;  ///< by each group, of its positions in this epoch
+  /// From the middle of an epoch, a run may continue with other ranks. What all groups have left is then one list. This counts the
+  /// samples taken from it; -1: the groups continue.
   std::int64_t taken_of_rest = -1;
 
   [[nodiscard]] std::int64_t samples() const;
-  [[nodiscard]] std::int64_t rest() const;  ///< left by the groups
+  [[nodiscard]] std::int64_t rest() const;  ///< the number that the groups have left
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/// One line. Reading throws Error(WEIR_ERR_ARGUMENT) saying what makes no sense.
+/// Convert a position to and from one line of text. position_of() throws Error(WEIR_ERR_ARGUMENT) saying what is wrong.
 [[nodiscard]] std::string text_of(const Position& position);
 [[nodiscard]] Position position_of(std::string_view text);
 inline bool operator==(const OrderSetup& a, const OrderSetup& b) {
   return a.shuffle == b.shuffle && a.exchanged_share == b.exchanged_share && a.seed == b.seed && a.counts == b.counts;
 }
 
-/// Where a rank stands.
+/// A rank's place among all ranks.
 struct Seat {
   std::size_t group = 0;
   std::int64_t rank_in_group = 0;
-  std::int64_t rank = 0;  ///< of all
+  std::int64_t rank = 0;  ///< among all
 };
 
-/// Takes steps: everybody's at once, so that each rank knows where all are.
+/// Steps through epochs. A step is taken for all ranks at once, so each rank knows the position of all.
 class Course {
  public:
-  /// `here`: the beginning, for the groups and ranks that there are now.
+  /// `here`: the beginning, with the present groups and ranks.
   Course(Position here, std::int64_t batch);
 
   [[nodiscard]] const Position& position() const { return position_; }
-  /// Goes on where a run was. Throws Error(WEIR_ERR_ARGUMENT) where that went over other samples, or in another order.
+  /// Continues at the position of an earlier run. Throws Error(WEIR_ERR_ARGUMENT) if its samples or their order differ.
   void go_to(Position position);
-  /// Steps from here to the end of the epoch.
+  /// Returns the number of steps from here to the end of the epoch.
   [[nodiscard]] std::int64_t steps_left() const;
-  /// The samples of a rank in the next step. A group's last step is divided evenly.
+  /// Returns a rank's samples of the next step in `samples`. A group's last step is divided evenly.
   void samples(const Seat& seat, std::vector<std::int64_t>& samples) const;
   void advance();
-  /// At the end of an epoch: the next one begins.
+  /// Begins the next epoch. Valid at the end of an epoch.
   void begin_epoch();
 
  private:

@@ -11,8 +11,8 @@ struct SampleRange {
   std::int64_t first = 0, count = 0;
 };
 
-/// Packs of samples, divided in a row among ranks as evenly as whole packs can be. `place` of a rank is where it comes: ranks of a
-/// node come together, so that a node's samples lie in a row.
+/// Divides packs of samples into contiguous ranges, one for each rank, as evenly as whole packs allow. A rank's `place` is its
+/// position in this division. Ranks of one node have adjacent places, so a node's samples are contiguous.
 class Ownership {
  public:
   Ownership(std::int64_t samples, std::int64_t pack_samples, std::int64_t ranks)
@@ -23,7 +23,7 @@ class Ownership {
     const std::int64_t first = number * pack_samples_;
     return {first, std::min(pack_samples_, samples_ - first)};
   }
-  /// The place of the owner.
+  /// Returns the place of the sample's owner.
   [[nodiscard]] std::int64_t owner(std::int64_t sample) const { return ((pack_of(sample) + 1) * ranks_ - 1) / packs_; }
   [[nodiscard]] SampleRange owned(std::int64_t place) const {
     const std::int64_t first = first_sample(place);

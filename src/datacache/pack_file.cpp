@@ -12,7 +12,7 @@ namespace {
 constexpr std::array<char, 8> magic = {'w', 'e', 'i', 'r', 'p', 'a', 'c', 'k'};
 constexpr std::int64_t version = 1;
 
-/// The header's beginning.
+/// The beginning of the header.
 struct Front {
   std::array<char, 8> magic{};
   std::int64_t version = 0;

@@ -54,7 +54,7 @@ Samples PackFolder::obtain(std::int64_t pack, const std::function<Samples()>& fe
   const std::optional<Unfinished> unfinished = begin(pack);
   Samples samples;
   try {
-    if (read_pack(pack, [&](const PackFile& file) { return file.read_all(samples); })) {  // somebody has been faster
+    if (read_pack(pack, [&](const PackFile& file) { return file.read_all(samples); })) {  // fetched meanwhile by another
       counts_.bytes_read += static_cast<std::int64_t>(samples.bytes.size());
       if (unfinished) folder_.discard(set_folder_, unfinished->name, unfinished->file);
       return samples;
@@ -82,7 +82,7 @@ std::optional<PackFolder::Unfinished> PackFolder::begin(std::int64_t pack) {
       not_kept(Reserved::failed);
       return {};
     }
-    // Who had it locked has finished it, or given it up.
+    // The process that had it locked has finished it, or given it up.
     if (locked == Locked::yes && !is_named(set_folder_, name, file)) continue;
     return Unfinished{std::move(file), std::move(name)};
   }

@@ -1,4 +1,4 @@
-// Records of equal size.
+// Reads records of equal size.
 #include "base/error.hpp"
 #include "datacache/array_source.hpp"
 

@@ -5,7 +5,7 @@
 namespace weir::datacache {
 namespace {
 
-/// Centres of `to` pixels, `numerator` / `denominator` apart, around the centre of `from` pixels.
+/// Returns the places of `to` pixel centres, `numerator` / `denominator` apart, around the centre of `from` pixels.
 std::vector<Between> places(int from, int to, std::int64_t numerator, std::int64_t denominator) {
   std::vector<Between> found;
   found.reserve(static_cast<std::size_t>(to));

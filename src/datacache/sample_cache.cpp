@@ -38,7 +38,7 @@ void check_source(const SampleSource* source) {
           source->value_bytes());
 }
 
-/// The memory of a batch can be counted.
+/// Checks that the bytes of a batch fit.
 void check_batch(std::int64_t largest_batch, std::int64_t value_bytes) {
   require(largest_batch <= most_batch_bytes / value_bytes, "largest_batch is {}: of samples of {} bytes, it must be at most {}",
           largest_batch, value_bytes, most_batch_bytes / value_bytes);
@@ -62,12 +62,12 @@ ConfigCard card_of(const SampleCacheConfig& config, const SampleSource* source) 
   return card;
 }
 
-/// What a rank tells the others before level 2 is made.
+/// What a rank sends to the others before level 2 is made.
 struct MemoryCard {
   std::int64_t available = 0, room = 0;  ///< for each rank of its node
 };
 
-/// Bytes of level 2 for each rank.
+/// Returns the bytes of level 2 for each rank.
 std::int64_t store_bytes(CommunicatorState& comm, const SampleCacheConfig& config, const SampleSource& source) {
   const Topology& topology = comm.topology;
   const Ownership ownership(source.size(), config.pack_samples, topology.size());
@@ -90,8 +90,8 @@ std::int64_t store_bytes(CommunicatorState& comm, const SampleCacheConfig& confi
   return bytes < StorePart::least_bytes(most) ? 0 : bytes;
 }
 
-/// Returns the source's identity. Where folders keep packs for later runs, what has changed on the store is part of it: each rank
-/// looks at its share of the samples.
+/// Returns the source's identity. If folders keep packs for later runs, it must reflect changes on the store: each rank checks its
+/// share of the samples.
 std::string identity_of(CommunicatorState& comm, const SampleCacheConfig& config, const SampleSource& source) {
   const std::span<const int> folders = comm.share("looking for folders of samples", config.folder.empty() ? 0 : 1);
   const bool any = std::any_of(folders.begin(), folders.end(), [](int has) { return has != 0; });
@@ -157,7 +157,7 @@ SampleCacheImpl::SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator
         fmt::format("ranks of a node send each other samples by messages, not through shared memory: {}\n", why_by_messages);
 }
 
-/// Parts of memory that this rank can read: its own, and those of its node.
+/// Returns the parts of memory that this rank can read: its own, and those of its node.
 std::vector<const StorePart*> SampleCacheImpl::readable_parts(std::int64_t store_bytes) {
   const Topology& topology = comm->topology;
   const std::span<const int> peers = topology.node_peers();
@@ -269,11 +269,11 @@ bool SampleCacheImpl::retire() noexcept {
 
 std::shared_ptr<SampleCacheImpl> make_sample_cache(std::shared_ptr<CommunicatorState> comm, const SampleCacheConfig& config,
                                                    std::shared_ptr<SampleSource> source) {
-  // 1. What all want is the same.
+  // 1. Agree on the configuration.
   Lease lease = open_agreed(*comm, card_of(config, source.get()),
                             {"sample cache", card_fields<SampleCacheConfig>(), {"number of samples", "data set"}}, config.name);
 
-  // 2. What is taken together.
+  // 2. Decide together on memory.
   const std::int64_t bytes = store_bytes(*comm, config, *source);
   Outcome by_messages;
   if (bytes > 0 && comm->topology.largest_node() > 1) {
@@ -291,10 +291,10 @@ std::shared_ptr<SampleCacheImpl> make_sample_cache(std::shared_ptr<CommunicatorS
   taken.push_back(std::move(lease));
   for (int i = 0; i < more; ++i) taken.push_back(comm->leases.take());
 
-  // 3. Which data these are.
+  // 3. Identify the data.
   const std::string identity = identity_of(*comm, config, *source);
 
-  // 4. What each rank makes by itself.
+  // 4. Make the state on each rank.
   std::shared_ptr<SampleCacheImpl> made;
   comm->agree("making a sample cache", "sample cache", config.name, [&] {
     made = std::make_shared<SampleCacheImpl>(comm, config, std::move(source), identity, std::move(taken), bytes,

@@ -1,4 +1,4 @@
-// sample_cache.hpp: what a SampleCache stands for.
+// sample_cache.hpp: the state of a SampleCache.
 #pragma once
 
 #include <memory>
@@ -17,28 +17,28 @@
 
 namespace weir::detail {
 
-/// See SampleCache.
+/// Implements SampleCache.
 class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
  public:
-  /// After what is agreed: local.
+  /// Local: the ranks have agreed on the arguments.
   SampleCacheImpl(std::shared_ptr<CommunicatorState> communicator, const SampleCacheConfig& configuration,
                   std::shared_ptr<SampleSource> source_of_samples, const std::string& identity, std::vector<Lease> taken,
                   std::int64_t store_bytes, const std::string& why_by_messages);
   SampleCacheImpl(const SampleCacheImpl&) = delete;
   SampleCacheImpl& operator=(const SampleCacheImpl&) = delete;
 
-  /// The call that has been started. `end`: as BatchCall::start's.
+  /// Starts a batch and returns its call. `end`: see BatchCall::start().
   std::shared_ptr<BatchCall> start(std::span<const std::int64_t> samples, std::span<std::byte> values,
                                    std::span<std::int64_t> sizes, datacache::BatchEnd* end = nullptr);
-  /// Takes part in a batch that ends with this.
+  /// Takes part in a batch with the error `why`.
   std::shared_ptr<BatchCall> refuse(std::string_view why);
   [[nodiscard]] int owner(std::int64_t sample) const;
   [[nodiscard]] SampleCacheStatistics statistics() const;
   [[nodiscard]] std::int64_t memory_bytes() const;
-  /// Where an epoch begins, for all ranks; and which part is this rank's.
+  /// Return the beginning of an epoch, which is the same on every rank, and this rank's seat.
   [[nodiscard]] datacache::Position beginning(const SampleLoaderConfig& loader) const;
   [[nodiscard]] datacache::Seat seat(Shuffle shuffle) const;
-  /// Waits for what is in flight. False where memory must be kept until the process ends.
+  /// Waits for the batches in flight. Returns false if memory must be kept until the process ends.
   [[nodiscard]] bool retire() noexcept;
 
   const std::shared_ptr<CommunicatorState> comm;
@@ -46,19 +46,19 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
   const std::shared_ptr<SampleSource> source;
   const std::int64_t samples, value_bytes;
   std::string explanation;
-  int loaders = 0;    ///< that are alive
-  bool left = false;  ///< by its SampleCache, to its loaders
+  int loaders = 0;    ///< number of loaders that exist
+  bool left = false;  ///< true once its SampleCache is gone and only loaders use it
 
  private:
-  /// The call whose turn it is, free.
+  /// Returns the next call in turn, once it is free.
   [[nodiscard]] std::shared_ptr<BatchCall> next_call();
   [[nodiscard]] std::vector<const datacache::StorePart*> readable_parts(std::int64_t store_bytes);
   [[nodiscard]] std::size_t place_of(int rank) const;
 
   std::vector<Lease> leases_;
-  std::vector<int> rank_at_;  // by place: ranks of a node come together
+  std::vector<int> rank_at_;  // by place: ranks of one node are adjacent
   const datacache::Ownership ownership_;
-  Buffer<std::byte> private_memory_;                // where the node shares none
+  Buffer<std::byte> private_memory_;                // if the node shares no memory
   std::vector<datacache::StorePart> node_parts_;    // of all ranks of the node
   std::vector<const datacache::StorePart*> parts_;  // by rank
   std::optional<datacache::StoreOwner> store_;

@@ -18,13 +18,13 @@ using namespace weir::datacache;
 
 namespace {
 
-/// Where a rank is to go.
+/// The position that a rank asks for.
 struct PositionCard {
   Outcome outcome;
   std::uint64_t fingerprint = 0;
 };
 
-/// Throws on all ranks alike.
+/// Throws the same on every rank.
 void agree_on(CommunicatorState& comm, const SampleCacheConfig& cache, const PositionCard& mine) {
   const std::span<const PositionCard> cards = comm.share("agreeing on epochs", mine);
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
@@ -78,7 +78,7 @@ std::optional<SampleBatch> SampleLoaderImpl::next() {
     ended_ = !ended_;
     if (ended_) return {};
     returned_.begin_epoch();
-    if (returned_.steps_left() == 0) {  // there are no samples
+    if (returned_.steps_left() == 0) {  // the data set is empty
       ended_ = true;
       return {};
     }
@@ -133,14 +133,14 @@ void SampleLoaderImpl::wait_for(Batch& batch) {
   if (batch.end.error) std::rethrow_exception(batch.end.error);
 }
 
-/// After an error, or for another place: what was asked for ahead of time is not returned.
+/// Drops the batches requested ahead, after an error or for another position.
 void SampleLoaderImpl::forget_asked() noexcept {
   for (; in_flight_ > 0; --in_flight_) {
     Batch& batch = batches_[first_];
     first_ = (first_ + 1) % batches_.size();
     try {
       wait_for(batch);
-    } catch (...) {  // the same again, or nobody's any more
+    } catch (...) {  // the same error again, or one that no caller waits for
     }
     batch.call.reset();
   }

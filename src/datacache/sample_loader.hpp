@@ -1,4 +1,4 @@
-// sample_loader.hpp: what a SampleLoader stands for: epochs, batches asked for ahead of time, and how far the first epoch has got.
+// sample_loader.hpp: the state of a SampleLoader: epochs, batches requested ahead, and the display of the first epoch's progress.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace weir::detail {
 
-/// See SampleLoader.
+/// Implements SampleLoader.
 class SampleLoaderImpl {
  public:
   SampleLoaderImpl(std::shared_ptr<SampleCacheImpl> samples, const SampleLoaderConfig& configuration);
@@ -23,7 +23,7 @@ class SampleLoaderImpl {
 
   std::optional<SampleBatch> next();
   void seek(std::string_view text);
-  /// After the batches that next() has returned.
+  /// Returns the position after the batches that next() has returned.
   [[nodiscard]] const datacache::Course& returned() const { return returned_; }
   [[nodiscard]] const std::shared_ptr<CommunicatorState>& communicator() const { return cache->comm; }
 
@@ -31,7 +31,7 @@ class SampleLoaderImpl {
   const SampleLoaderConfig config;
 
  private:
-  /// A batch that was asked for, or is the caller's.
+  /// A batch that is in flight, or that the caller has.
   struct Batch {
     std::int64_t epoch = 0, step = 0;
     std::vector<std::int64_t> samples, sizes;
@@ -41,24 +41,24 @@ class SampleLoaderImpl {
   };
 
   void ask_ahead();
-  /// Throws what the batch has ended with.
+  /// Waits for the batch and throws its error.
   static void wait_for(Batch& batch);
   void forget_asked() noexcept;
   void show_progress();
 
   datacache::Seat seat_;
   datacache::Course returned_, asked_;
-  std::vector<Batch> batches_;             // one more than may be in flight: the caller's
-  std::size_t first_ = 0, in_flight_ = 0;  // in batches_, round and round
-  bool ended_ = false;                     // next() has said that the epoch is at its end
+  std::vector<Batch> batches_;             // one more than may be in flight, for the caller's batch
+  std::size_t first_ = 0, in_flight_ = 0;  // a ring in batches_
+  bool ended_ = false;                     // true once next() has reported the end of the epoch
   // State of the display:
   bool shows_ = false;
   std::int64_t shown_epoch_ = 0;
   std::chrono::steady_clock::time_point epoch_begun_{}, shown_{};
-  std::int64_t before_ = 0;  // samples of the epoch that came before this loader
+  std::int64_t before_ = 0;  // samples of the epoch taken before this loader was made
 };
 
-/// Collective: throws on all ranks alike.
+/// Collective. Throws the same on every rank.
 [[nodiscard]] std::shared_ptr<SampleLoaderImpl> make_sample_loader(const std::shared_ptr<SampleCacheImpl>& cache,
                                                                    const SampleLoaderConfig& config);
 

@@ -1,4 +1,4 @@
-// What every source has.
+// Defaults that all sources share.
 #include <algorithm>
 #include <weir/datacache.hpp>
 

@@ -15,7 +15,7 @@
 namespace weir::datacache {
 
 StoreFile::StoreFile(std::string path) : path_(std::move(path)) {
-  // O_NONBLOCK: else open() of a pipe, which is refused below, waits for a writer.
+  // O_NONBLOCK: otherwise open() of a pipe, which is refused below, waits for a writer.
   descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail(WEIR_ERR_FILE, "cannot open {}: {}", path_, std::strerror(errno));
   struct stat found {};

@@ -8,7 +8,7 @@
 
 namespace weir::datacache {
 
-/// Open from its making on. Thread-safe. Everything throws Error(WEIR_ERR_FILE) naming the file and the reason.
+/// Open from its construction. Thread-safe. All members throw Error(WEIR_ERR_FILE) naming the file and the reason.
 class StoreFile {
  public:
   explicit StoreFile(std::string path);
@@ -17,13 +17,14 @@ class StoreFile {
   StoreFile(StoreFile&& other) noexcept;
   ~StoreFile();
 
-  /// All of `into`, from the byte `at` of the file on. An error where the file is no longer as it was opened.
+  /// Fills `into`, beginning at byte `at` of the file. Throws if the file has changed since it was opened.
   void read(std::int64_t at, std::span<std::byte> into) const;
-  /// Throws where size or time of change are others than when it was opened.
+  /// Throws if size or modification time have changed since the file was opened.
   void check_unchanged() const;
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  /// Name, size and time of change, for SampleSource::identity(). Without the folder, which nodes may have mounted elsewhere.
+  /// Returns name, size and modification time, for SampleSource::identity(). Leaves out the folder, because its path may differ
+  /// between nodes.
   [[nodiscard]] std::string stamp() const;
 
  private:
@@ -32,9 +33,9 @@ class StoreFile {
   std::int64_t bytes_ = 0, seconds_ = 0, nanoseconds_ = 0;
 };
 
-/// Without line ends and other control characters.
+/// Returns the text without line ends and other control characters.
 [[nodiscard]] std::string one_line(std::string text);
-/// The last part of a path, in one line.
+/// Returns the last part of a path, in one line.
 [[nodiscard]] std::string file_name(const std::string& path);
 
 }  // namespace weir::datacache

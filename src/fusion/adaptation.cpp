@@ -12,7 +12,7 @@ std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(st
 double seconds(std::uint64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
 
 constexpr double worth_it = 0.97;
-constexpr std::uint64_t turned = std::numeric_limits<std::int64_t>::max();  // minima travel as maxima of what is left to this
+constexpr std::uint64_t turned = std::numeric_limits<std::int64_t>::max();  // minima travel as maxima of their distance to this
 
 }  // namespace
 
@@ -66,13 +66,13 @@ Division Adaptation::end_round(const Division& division) {
   Division chosen = scheme_.refit({line_, cost_, 0, entry_bytes_});
   const bool known = std::any_of(tried_.begin(), tried_.end(), [&](const Tried& t) { return t.division == chosen; });
   if (tried_.size() < most_rounds && !known) return chosen;
-  // The first ran while everything was cold: it has another chance.
+  // The first division ran while caches and thresholds were cold, so it is measured again.
   confirms_ = tried_.size() > 1;
   settled_ = !confirms_;
   return tried_.front().division;
 }
 
-/// An earlier one stays where a later one gains no more than times vary.
+/// An earlier division stays if a later one gains no more than the noise of the times.
 Division Adaptation::best() const {
   const Tried* fastest = &tried_.front();
   for (const Tried& tried : tried_) {

@@ -1,4 +1,4 @@
-// agreement.hpp: what ranks agree on between gradients: the end of an iteration, and how many buffers `ahead` has.
+// agreement.hpp: agreement of ranks between gradients, on the end of an iteration and on the number of buffers of `ahead`.
 #pragma once
 
 #include <memory>
@@ -11,10 +11,10 @@
 
 namespace weir::fusion {
 
-/// Maxima over all ranks, and nothing else.
+/// Computes maxima over all ranks, and nothing else.
 class Agreement final : public detail::AsynchronousCall {
  public:
-  /// Messages call it by the name of the fused tensors, `fused`, and its subject, `what`.
+  /// `fused`, the name of the fused tensors, and `what`, the subject, identify it in messages.
   Agreement(std::shared_ptr<detail::CommunicatorState> communicator, std::string_view fused, std::string_view what, int tag,
             std::size_t most_words, FusionStatistics& statistics)
       : AsynchronousCall(std::move(communicator), fmt::format("{}: {}", fused, what), most_urgent, tag, fused),
@@ -23,7 +23,7 @@ class Agreement final : public detail::AsynchronousCall {
         statistics_(statistics) {
     run.algorithm = "agreement";
   }
-  /// On the first words.
+  /// Starts the agreement on the first `count` words.
   void start(std::size_t count) {
     check_startable();
     const auto most = static_cast<std::int64_t>(count);

@@ -1,4 +1,4 @@
-// buffers.hpp: the tensors of a model as units, which are sparsified as one, and as buffers, which travel as one.
+// buffers.hpp: the tensors of a model as units, each sparsified as a whole, and as buffers, each exchanged as a whole.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace weir::fusion {
 
-/// Entries that fill a buffer.
+/// Returns the number of entries that fill a buffer.
 template <class T>
 [[nodiscard]] std::int64_t entries_of_buffer(const FusionConfig& config) {
   return std::max<std::int64_t>(1, std::llround(config.density * static_cast<double>(config.buffer_bytes / sizeof(T))));
 }
-/// And their bytes.
+/// Returns the bytes of the entries that fill a buffer.
 template <class T>
 [[nodiscard]] std::int64_t bytes_of_buffer(const FusionConfig& config) {
   return entries_of_buffer<T>(config) * static_cast<std::int64_t>(sizeof(T) + sizeof(std::uint32_t));
@@ -32,13 +32,13 @@ using Exchanges = std::vector<std::unique_ptr<Exchange<T>>>;
 template <class T>
 class Buffers {
  public:
-  /// A tensor's unit, and which part of it; null: the tensor is dense.
+  /// A tensor's unit, and the tensor's part in it. The unit is null for a dense tensor.
   struct Place {
     Unit<T>* unit = nullptr;
     std::size_t part = 0;
   };
 
-  /// Makes units. `shared` outlives it.
+  /// Makes the units. `shared` must outlive the object.
   Buffers(Shared<T>& shared, const FusionSetup& setup)
       : shared_(shared),
         division_(setup.scheme->divide({setup.line, setup.cost, setup.config.buffer_bytes, bytes_of_buffer<T>(setup.config)})),
@@ -50,7 +50,7 @@ class Buffers {
     }
   }
 
-  /// What a division needs to be used: tags from `first_tag` on.
+  /// Makes the exchanges of a division, with tags from `first_tag` on.
   [[nodiscard]] Exchanges<T> make_exchanges(const std::shared_ptr<detail::CommunicatorState>& comm, const Division& division,
                                             std::size_t first_tag) const {
     Exchanges<T> exchanges;
@@ -60,7 +60,7 @@ class Buffers {
           shared_.tag(first_tag + i), std::make_shared<const Contents<T>>(contents_of(division[i]))));
     return exchanges;
   }
-  /// From now on. Allocates nothing that fails.
+  /// Puts a division in force. Only the first call allocates.
   void use(Division division, Exchanges<T> exchanges) {
     division_ = std::move(division);
     exchanges_ = std::move(exchanges);
@@ -69,7 +69,7 @@ class Buffers {
       for (const int tensor : division_[i]) buffer_of_[static_cast<std::size_t>(tensor)] = static_cast<int>(i);
   }
 
-  /// For the next iteration.
+  /// Prepares for the next iteration.
   void rearm() {
     for (auto& unit : units_) unit->awaited = static_cast<int>(unit->parts.size());
     for (auto& exchange : exchanges_) exchange->rearm();
@@ -85,7 +85,7 @@ class Buffers {
   [[nodiscard]] const std::vector<std::unique_ptr<Unit<T>>>& units() const { return units_; }
   [[nodiscard]] const Exchanges<T>& exchanges() const { return exchanges_; }
   [[nodiscard]] const Place& place(std::int64_t tensor) const { return places_[static_cast<std::size_t>(tensor)]; }
-  /// -1: of `ahead`, which places tensors as they come.
+  /// Returns -1 with `ahead`, which places tensors as they come.
   [[nodiscard]] int buffer_of(std::int64_t tensor) const { return buffer_of_[static_cast<std::size_t>(tensor)]; }
   [[nodiscard]] Exchange<T>& exchange_of(std::int64_t tensor) const {
     return *exchanges_[static_cast<std::size_t>(buffer_of(tensor))];
@@ -96,14 +96,14 @@ class Buffers {
     return unit->contribution.residual().data() + unit->parts[part].begin;
   }
 
-  /// Returns, as text, which tensors each buffer has and how its exchange runs.
+  /// Returns a text that lists the tensors of each buffer and how its exchange runs.
   [[nodiscard]] std::string explanation() const {
     std::string text;
     for (std::size_t i = 0; i < division_.size(); ++i)
       text += fmt::format("buffer {}: {}{}", i, words_of(division_[i]), exchanges_[i]->explanation());
     return text;
   }
-  /// " 4 2,3 0,1"
+  /// Returns a text such as " 4 2,3 0,1".
   [[nodiscard]] std::string text_of_division() const {
     std::string text;
     for (const std::vector<int>& buffer : division_) {
@@ -116,7 +116,7 @@ class Buffers {
   [[nodiscard]] std::span<const FusedTensor> tensors() const { return shared_.tensors; }
   [[nodiscard]] const FusedTensor& described(int tensor) const { return tensors()[static_cast<std::size_t>(tensor)]; }
 
-  /// Makes a unit of the sparse tensors among these.
+  /// Makes a unit of the sparse tensors among `buffer`.
   void make_unit(const std::vector<int>& buffer) {
     const FusionConfig& config = shared_.config;
     std::vector<Part> parts;
@@ -158,13 +158,13 @@ class Buffers {
     return contents;
   }
 
-  /// Returns the priority of a buffer. Buffers that the forward pass needs first come first.
+  /// Returns the priority of a buffer. Buffers that the forward pass needs first have precedence.
   [[nodiscard]] int priority_of(const std::vector<int>& buffer) const {
     const std::int64_t above = std::ssize(tensors()) - 1 - (buffer.empty() ? 0 : buffer.front());
     return static_cast<int>(std::min<std::int64_t>(shared_.config.priority + above, std::numeric_limits<int>::max()));
   }
 
-  /// "'layer1.weight'", "'layer1.weight' to 'layer3.bias' (6 tensors)"
+  /// Returns a text such as "'layer1.weight'" or "'layer1.weight' to 'layer3.bias' (6 tensors)".
   [[nodiscard]] std::string words_of(const std::vector<int>& buffer) const {
     if (buffer.empty()) return "nothing";
     const std::string& first = described(buffer.front()).name;
@@ -204,9 +204,9 @@ class Buffers {
   Shared<T>& shared_;
   Division division_;
   std::vector<std::unique_ptr<Unit<T>>> units_;
-  std::vector<Place> places_;  // by tensor
+  std::vector<Place> places_;  // per tensor
   std::vector<int> buffer_of_;
-  Exchanges<T> exchanges_;  // by buffer
+  Exchanges<T> exchanges_;  // per buffer
 };
 
 }  // namespace weir::fusion

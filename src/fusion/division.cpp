@@ -31,7 +31,7 @@ Ends by_bytes(std::span<const Load> line, std::int64_t most) {
 
 Ends tapered(std::span<const Load> line, std::int64_t most) {
   constexpr std::int64_t shares[] = {16, 4};
-  // A cut there parts no dense tensor from the sparse one that it rides along with.
+  // Moves a cut so that it does not separate dense tensors from the sparse one that they travel with.
   const auto behind_sparse = [&](std::size_t cut, std::size_t end) {
     while (cut > 0 && cut < end && line[cut - 1].elements == 0) ++cut;
     return cut;
@@ -55,9 +55,9 @@ Ends tapered(std::span<const Load> line, std::int64_t most) {
 }
 
 Ends earliest(const Line& line, const LinearCost& cost, std::size_t most_buffers) {
-  // done[i]: when the exchanges of the first i tensors have ended, in the best division of these, with a small price on each.
+  // done[i]: when the exchanges of the first i tensors end in their best division, with a small price added per exchange.
   const std::size_t n = line.size();
-  constexpr std::size_t most_tensors = 4096;  // of a stretch: time grows with their number
+  constexpr std::size_t most_tensors = 4096;  // of a stretch, since time grows with their number
   const double price = cost.startup / 10;
   std::vector<double> done(n + 1, std::numeric_limits<double>::infinity());
   std::vector<std::size_t> begin(n + 1, 0), buffers(n + 1, 0);

@@ -1,4 +1,4 @@
-// exchange.hpp: one buffer: entries of some units, and whole dense tensors, exchanged together.
+// exchange.hpp: one buffer: the entries of some units, and whole dense tensors, exchanged together.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +18,19 @@ namespace weir::fusion {
 
 enum class Arrival : std::uint8_t {
   awaited,
-  left_out,    ///< skipped, or wrong: it is not in the sum
+  left_out,    ///< skipped, or in error: it is not in the sum
   contributes  ///< its gradient is in the sum
 };
 
-/// A tensor as one rank has it in an iteration.
+/// A tensor on one rank in one iteration.
 template <class T>
 struct Slot {
-  T* gradient = nullptr;  ///< null: left out
+  T* gradient = nullptr;  ///< null if left out
   Arrival arrival = Arrival::awaited;
   std::int64_t delivered = 0;  ///< entries of the update
 };
 
-/// What all exchanges of an object have in common.
+/// Holds what all exchanges of an object share.
 template <class T>
 struct Shared {
   FusionConfig config;  ///< in force
@@ -46,7 +46,7 @@ struct Shared {
   Clock::time_point busy_since{}, last_end{};
 
   [[nodiscard]] ThresholdMethod threshold() const { return threshold_of(config, row->threshold); }
-  /// The same on all ranks.
+  /// Returns a tag, the same on all ranks.
   [[nodiscard]] int tag(std::size_t number) const {
     return leases[number / detail::Lease::tags].tag(static_cast<int>(number % detail::Lease::tags));
   }
@@ -66,22 +66,22 @@ inline void count_traffic(const TrafficCount& traffic, FusionStatistics& statist
   add(statistics.messages_received, traffic.messages_received);
 }
 
-/// Offsets of what a buffer may hold.
+/// The offsets of what a buffer may hold.
 template <class T>
 struct Contents {
   struct Place {
     Unit<T>* unit = nullptr;
-    std::int64_t begin = 0;  ///< of the unit's elements in the buffer's index space
+    std::int64_t begin = 0;  ///< of the unit's elements, in the buffer's index space
   };
   struct DensePlace {
     int tensor = 0;
     std::int64_t begin = 0;
   };
-  std::vector<Place> units;  ///< by tensor
+  std::vector<Place> units;  ///< in the order of tensors
   std::vector<DensePlace> dense;
   std::int64_t count = 0, dense_count = 0;  ///< elements
-  std::int64_t k = 0;                       ///< of one iteration, on a rank
-  bool delivers_late = false;               ///< the update goes to no gradient: the owner collects it
+  std::int64_t k = 0;                       ///< per iteration and rank
+  bool delivers_late = false;               ///< the update is not written to gradients: the owner collects it
 
   void add(Unit<T>& unit) {
     units.push_back({&unit, count});
@@ -102,7 +102,7 @@ template <class T>
   spec.type = config.type;
   spec.final_k = spec.largest_k = contents.k;
   spec.at_most_k = shared.threshold().at_most_k();
-  // At least what the units may select together: guards round down, for each.
+  // This is at least what the units may select together, since the guard of each unit rounds down.
   spec.largest_local = most_selected(spec.at_most_k, contents.count, contents.k);
   spec.reuse_period = shared.threshold().period();
   spec.wire_format = config.wire_format;
@@ -118,7 +118,7 @@ template <class T>
 template <class T>
 class Exchange final : public detail::AsynchronousCall {
  public:
-  /// `shared` and the units of `contents` outlive it.
+  /// `shared` and the units of `contents` must outlive the object.
   Exchange(std::shared_ptr<detail::CommunicatorState> communicator, Shared<T>& shared, std::string name, int priority, int tag,
            std::shared_ptr<const Contents<T>> contents)
       : AsynchronousCall(std::move(communicator), std::move(name), priority, tag, shared.config.name),
@@ -154,7 +154,7 @@ class Exchange final : public detail::AsynchronousCall {
     pieces_.reserve(contents_->units.size());
   }
 
-  /// The unit has selected: its entries travel now. `error`: what is wrong with it.
+  /// Adds a unit that has selected, so that its entries travel in this exchange. `error`: the error in the unit, if any.
   void fill(Unit<T>& unit, ErrorReport error) {
     const auto tensor = [](const Unit<T>& u) { return u.parts.front().tensor; };
     const auto place = std::partition_point(contents_->units.begin(), contents_->units.end(),
@@ -162,15 +162,15 @@ class Exchange final : public detail::AsynchronousCall {
     pieces_.push_back({&unit, place->begin});
     refuse(error);
   }
-  /// Something is wrong: nothing of this buffer is delivered anywhere.
+  /// Records an error: nothing of this buffer is delivered on any rank.
   void refuse(ErrorReport error) { input_error_ = std::max(input_error_, error); }
   [[nodiscard]] bool refused() const { return static_cast<bool>(input_error_); }
-  /// Filling it has failed, for want of memory: it breaks off as soon as it starts.
+  /// Records that filling the buffer failed for lack of memory. The exchange breaks off as soon as it starts.
   void break_off(std::exception_ptr why) noexcept { broken_off_ = std::move(why); }
-  /// All ranks must hear of it, even where it has no entries.
+  /// Returns true if all ranks must learn of this buffer even without entries.
   [[nodiscard]] bool has_news() const { return refused() || broken_off_ != nullptr; }
 
-  /// With what has been added.
+  /// Starts the exchange with what has been added.
   void start() {
     state_ = State::travels;
     gather();
@@ -180,7 +180,7 @@ class Exchange final : public detail::AsynchronousCall {
       return exchange();
     });
   }
-  /// After its run: what that has ended with.
+  /// Returns the error with which its run ended, or null.
   [[nodiscard]] const std::exception_ptr& outcome() noexcept {
     try {
       finish();
@@ -189,7 +189,7 @@ class Exchange final : public detail::AsynchronousCall {
     }
     return error_;
   }
-  /// For the next iteration.
+  /// Prepares for the next iteration.
   void rearm() {
     state_ = State::filling;
     error_ = broken_off_ = nullptr;
@@ -200,19 +200,19 @@ class Exchange final : public detail::AsynchronousCall {
     awaited = static_cast<int>(contents_->units.size() + contents_->dense.size());
   }
 
-  // After the run, of buffers that deliver late; the others do this by themselves.
+  // For buffers that deliver late, after the run. The others do this by themselves.
 
-  /// Something was wrong with it on some rank: nothing was delivered.
+  /// Returns true if there was an error on some rank, so that nothing was delivered.
   [[nodiscard]] bool failed() const { return state_ == State::failed; }
-  /// What was delivered leaves the residuals of this rank's units.
+  /// Removes what was delivered from the residuals of this rank's units.
   void settle() {
     for (const Piece& piece : pieces_) {
       const SparseVector<T> taken = within(piece.begin, piece.unit->count);
       piece.unit->contribution.settle(taken);
     }
   }
-  /// What comes back may be of units of other buffers, all of which have settled. In ascending runs: neighbours are mostly of one
-  /// unit.
+  /// Adds back the undelivered entries, which may belong to units of other buffers. All of these must have settled. The entries
+  /// come in ascending runs, so neighbours mostly belong to one unit.
   void give_back_undelivered() {
     const SparseVector<T> back = outcome_.undelivered;
     const auto& units = contents_->units;
@@ -226,7 +226,7 @@ class Exchange final : public detail::AsynchronousCall {
     }
     for (const Piece& piece : pieces_) piece.unit->settled();
   }
-  /// Residuals become what they were before.
+  /// Restores the residuals of this rank's units.
   void roll_back() {
     for (const Piece& piece : pieces_) {
       piece.unit->contribution.roll_back(shared_.has_owner);
@@ -249,37 +249,37 @@ class Exchange final : public detail::AsynchronousCall {
     sparse_->visit_state(visitor);
   }
   [[nodiscard]] const Contents<T>& contents() const { return *contents_; }
-  /// Returns the update of the last run: sorted, in the buffer's index space, divided.
+  /// Returns the update of the last run: sorted, in the buffer's index space, and divided.
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) + indices_.bytes() + values_.bytes() +
            taken_.bytes() + staging_.bytes() + static_cast<std::int64_t>(pieces_.capacity() * sizeof(Piece));
   }
-  /// s from when the network was free for it, and it had begun, until it ended.
+  /// Returns the seconds from when the exchange had begun and the network was free for it, until it ended.
   [[nodiscard]] double seconds() const { return seconds_; }
   /// Returns the end of a line about this exchange: how its algorithm runs.
   [[nodiscard]] const std::string& explanation() const { return explanation_; }
 
-  /// In this iteration.
+  /// Returns true if the exchange has started in this iteration.
   [[nodiscard]] bool started() const { return state_ != State::filling; }
 
-  int awaited = 0;  ///< units and dense tensors that have not come in this iteration
+  int awaited = 0;  ///< units and dense tensors still missing in this iteration
 
  protected:
   void completed() override { count_traffic(traffic, shared_.statistics); }
 
  private:
-  static constexpr std::int64_t most_latency_bound = 256 << 10;  // bytes of dense values: more go round a ring
+  static constexpr std::int64_t most_latency_bound = 256 << 10;  // bytes of dense values; larger sums go round a ring
 
-  /// Where the buffer is in an iteration; that it has ended, its run says.
+  /// The buffer's position in an iteration. Its run says whether it has ended.
   enum class State : std::uint8_t { filling, travels, failed };
 
   struct Piece {
     Unit<T>* unit;
-    std::int64_t begin;  // of the unit, in the buffer
+    std::int64_t begin;  // of the unit in the buffer
   };
 
-  /// Entries of all pieces, sorted by index; dense tensors next to each other.
+  /// Gathers the entries of all pieces, sorted by index, and the dense tensors one after the other.
   void gather() {
     local_ = {};
     if (input_error_) return;
@@ -384,7 +384,7 @@ class Exchange final : public detail::AsynchronousCall {
     }
   }
 
-  /// Entries of the update from element `begin` of the buffer on, counted from there.
+  /// Returns the entries of the update from element `begin` of the buffer on, with indices relative to it.
   SparseVector<T> within(std::int64_t begin, std::int64_t count) {
     const std::uint32_t* const end = update_.indices + update_.count;
     const std::uint32_t* const first = std::lower_bound(update_.indices, end, static_cast<std::uint64_t>(begin));

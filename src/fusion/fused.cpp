@@ -36,7 +36,7 @@ Totals totals_of(const FusionConfig& config, std::span<const FusedTensor> tensor
   return totals;
 }
 
-/// What the cost functions say of a buffer of so many entries, of a model with these totals.
+/// Returns the predicted cost of a buffer of `k` entries, for a model with these totals.
 Cost cost_of(CommunicatorState& comm, const FusionConfig& config, const AllreduceRow& row, const Totals& totals, std::int64_t k) {
   const double share = totals.k > 0 ? static_cast<double>(k) / static_cast<double>(totals.k) : 0;
   const auto count = static_cast<std::int64_t>(share * static_cast<double>(totals.count));
@@ -49,7 +49,7 @@ Cost cost_of(CommunicatorState& comm, const FusionConfig& config, const Allreduc
 
 double exchange_seconds(const Cost& cost) { return cost.in_node + cost.exchange; }
 
-/// The cheapest that delivers all that ranks have selected.
+/// Returns the cheapest algorithm that delivers all selected entries.
 const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config, const Totals& totals, std::string& explanation) {
   const std::int64_t elements = config.buffer_bytes / type_bytes(config.type);
   const std::int64_t k =
@@ -69,7 +69,7 @@ const AllreduceRow& cheapest(CommunicatorState& comm, const FusionConfig& config
   return *best;
 }
 
-/// Backwards, each as soon as it has been sparsified.
+/// Chooses scheme and algorithm. Lines tensors up backwards, each ready as soon as it has been sparsified.
 FusionSetup set_up(CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
   FusionSetup setup;
   setup.config = config;

@@ -37,7 +37,7 @@ void check_tensor(const FusedTensor& t, std::size_t place) {
           t.name, t.k, t.count);
 }
 
-/// Returns the fingerprint of all that ranks must agree on.
+/// Returns the fingerprint of all fields that ranks must agree on.
 std::uint64_t fingerprint(const FusedTensor& t) {
   Fingerprint all;
   all.add(t.name);
@@ -47,7 +47,7 @@ std::uint64_t fingerprint(const FusedTensor& t) {
   return all.value();
 }
 
-/// One rank's tensor, for error texts. Plain bytes.
+/// One rank's tensor as plain bytes, for error texts.
 struct TensorCard {
   std::array<char, longest_name + 1> name{};
   std::int64_t count = 0, k = 0;
@@ -63,7 +63,7 @@ struct TensorCard {
   }
 };
 
-/// Steps from one text to the other, by letter.
+/// Returns the edit distance between two texts, in letters.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -199,7 +199,7 @@ std::vector<FusedTensor> tensors_of(std::string_view text) {
 
 namespace {
 
-// The detail of a report is the tensor and, below it, the count.
+// The detail of a report holds the tensor in its upper bits and the count below.
 constexpr int tensor_bits = 20, count_bits = ErrorReport::detail_bits - tensor_bits;
 constexpr std::uint64_t most_tensor = (1u << tensor_bits) - 1, most_count = (1u << count_bits) - 1;
 
@@ -220,8 +220,8 @@ Error error_of(ErrorReport report, const FusionConfig& config, std::span<const F
     return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} named a tensor, and it was made without any", head, rank)};
   if (kind == Wrong::unknown)
     return {WEIR_ERR_ARGUMENT,
-            fmt::format("{}: rank {} named a tensor by a number that is none{}: they are numbered 0 to {} (in Fortran 1 to {})",
-                        head, rank, number < most_tensor ? fmt::format(", {}", number) : "",
+            fmt::format("{}: rank {} named a tensor that does not exist{}: tensors are numbered 0 to {} (in Fortran 1 to {})", head,
+                        rank, number < most_tensor ? fmt::format(", number {}", number) : "",
                         static_cast<std::int64_t>(tensors.size()) - 1, tensors.size())};
   if (kind == Wrong::nothing)
     return {WEIR_ERR_ARGUMENT, fmt::format("{}: rank {} waited, and has handed in no gradient since its last iteration ended: call "

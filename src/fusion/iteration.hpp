@@ -1,4 +1,4 @@
-// iteration.hpp: where an iteration of fused tensors is, and what takes it on.
+// iteration.hpp: the state of an iteration of fused tensors, and the events that change it.
 #pragma once
 
 #include <array>
@@ -8,18 +8,18 @@ namespace weir::fusion {
 
 enum class IterationState : std::uint8_t {
   idle,    ///< between iterations
-  failed,  ///< between iterations, after an error that a wait has thrown: other waits of that iteration return at once
+  failed,  ///< between iterations, after a wait has thrown an error: other waits of that iteration return at once
   open,    ///< gradients come
-  closed,  ///< somebody waits: no more gradients come
-  broken   ///< an exchange broke off: nothing goes on
+  closed,  ///< a wait has begun: no more gradients come
+  broken   ///< an exchange broke off: the object cannot be used any more
 };
 
 enum class IterationEvent : std::uint8_t {
   gradient,   ///< a gradient, or a wait that closes the iteration at once
   close,      ///< a wait
   end,        ///< all exchanges have ended, and ranks have agreed
-  fail,       ///< likewise, and a wait has thrown the error
-  forget,     ///< wait_all(): there is no other wait of the failed iteration
+  fail,       ///< as end, and a wait has thrown the error
+  forget,     ///< wait_all(): no other wait of the failed iteration will come
   break_off,  ///< an exchange broke off
 };
 
@@ -27,7 +27,7 @@ class Iteration {
  public:
   void on(IterationEvent event) { state_ = next[static_cast<std::size_t>(state_)][static_cast<std::size_t>(event)]; }
   [[nodiscard]] bool is(IterationState state) const { return state_ == state; }
-  /// Whether gradients are held.
+  /// Returns true if gradients are held.
   [[nodiscard]] bool in_progress() const { return state_ >= IterationState::open; }
 
  private:

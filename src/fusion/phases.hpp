@@ -1,4 +1,4 @@
-// phases.hpp: the buffers of `ahead`: each rank fills one after the other with whatever comes (SAFusion's naive scheme).
+// phases.hpp: the buffers of `ahead`: each rank fills one after the other with whatever tensors come (SAFusion's naive scheme).
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace weir::fusion {
 
-/// Every buffer spans the whole model. Ranks fill as many as they need; a control word tells the largest number, and all ranks take
-/// part in as many. The sum of all buffers is the update: it is in the gradients once all have ended.
+/// Every buffer spans the whole model. Each rank fills as many as it needs. Ranks agree on the largest number, and all take part in
+/// that many exchanges. The update is the sum of all buffers. It is in the gradients once all exchanges have ended.
 template <class T>
 class Phases {
  public:
-  /// `shared` and `units` outlive it.
+  /// `shared` and `units` must outlive the object.
   Phases(Shared<T>& shared, const std::vector<std::unique_ptr<Unit<T>>>& units)
       : shared_(shared), units_(units), capacity_(entries_of_buffer<T>(shared.config)) {
     std::int64_t small = 0, large = 0;
@@ -24,10 +24,10 @@ class Phases {
       const bool is_large = unit->most_selected > capacity_;
       (is_large ? large : small) += is_large ? 1 : unit->most_selected;
     }
-    // Two neighbours are more than full together, unless a large one comes between.
+    // Two neighbouring buffers are more than full together, unless a large tensor comes between.
     most_ = static_cast<std::size_t>(2 * large + 2 * ((small + capacity_ - 1) / capacity_) + 1);
   }
-  /// Tags that open() takes.
+  /// Returns how many tags open() takes.
   [[nodiscard]] std::size_t tags() const { return 1 + most_; }
   void open(const std::shared_ptr<detail::CommunicatorState>& comm, std::size_t first_tag) {
     const std::string& name = shared_.config.name;
@@ -38,23 +38,23 @@ class Phases {
                                                          shared_.config.priority, shared_.tag(first_tag + 1 + i), whole));
   }
 
-  /// For the next iteration.
+  /// Prepares for the next iteration.
   void rearm() {
     begun_ = 0;
     filled_ = 0;
     state_ = State::filling;
     for (auto& exchange : exchanges_) exchange->rearm();
   }
-  /// The buffer that is being filled.
+  /// Returns the buffer that is being filled.
   [[nodiscard]] Exchange<T>& filling() { return *exchanges_[begun_]; }
-  /// The unit has selected. `error`: what is wrong with it.
+  /// Adds a unit that has selected. `error`: the error in the unit, if any.
   void fill(Unit<T>& unit, ErrorReport error) {
     const std::int64_t count = unit.contribution.selection().count;
     if (filled_ > 0 && filled_ + count > capacity_) start_next();
     filling().fill(unit, error);
     filled_ += count;
   }
-  /// No more units in this iteration.
+  /// Ends the filling: no more units come in this iteration.
   void end() {
     if (state_ != State::filling) return;
     state_ = State::counting;
@@ -63,25 +63,26 @@ class Phases {
     counting_->start(1);
   }
 
-  /// First this ends,
+  /// Returns the agreement on the number of buffers, which end() starts. It must finish before start_last().
   [[nodiscard]] Agreement& counting() const { return *counting_; }
-  /// then, since the number is known, the last buffers start,
+  /// Starts the last buffers, once the agreed number is known.
   void start_last() {
     while (begun_ < counting_->words[0]) start_next();
   }
-  /// and once all of these have ended, deliver() puts their sum into gradients.
+  /// Returns the exchanges. deliver() puts their sum into gradients after all started ones have finished.
   [[nodiscard]] const Exchanges<T>& exchanges() const { return exchanges_; }
   [[nodiscard]] bool all_finished() const {
     return std::all_of(exchanges_.begin(), exchanges_.end(), [](const auto& exchange) { return exchange->run.finished; });
   }
   [[nodiscard]] bool delivered() const { return state_ == State::delivered; }
-  /// After that: the iteration ends in an error.
+  /// Returns true, after deliver(), if the iteration ends in an error.
   [[nodiscard]] bool threw() const {
     return std::any_of(exchanges_.begin(), exchanges_.end(), [](const auto& e) { return e->started() && e->outcome() != nullptr; });
   }
   void deliver() {
     state_ = State::delivered;
-    // Ranks have other tensors in a buffer: if one fails, tensors would get a part of their sum. So none is delivered.
+    // Ranks have different tensors in a buffer. If one buffer fails, tensors would get part of their sum, so no buffer is
+    // delivered.
     bool failed = false, skipped = true;
     for (const auto& exchange : exchanges_) {
       failed = failed || exchange->failed();
@@ -143,13 +144,13 @@ class Phases {
 
   Shared<T>& shared_;
   const std::vector<std::unique_ptr<Unit<T>>>& units_;
-  std::int64_t capacity_;  // entries of a buffer
-  std::size_t most_ = 0;   // buffers
+  std::int64_t capacity_;  // entries per buffer
+  std::size_t most_ = 0;   // number of buffers
   std::unique_ptr<Agreement> counting_;
   Exchanges<T> exchanges_;
-  // For one iteration:
+  // In one iteration:
   std::size_t begun_ = 0;    // buffers that have started
-  std::int64_t filled_ = 0;  // entries in the next
+  std::int64_t filled_ = 0;  // entries in the next one
   State state_ = State::filling;
 };
 

@@ -17,13 +17,13 @@ constexpr const SchemeRow* rows[] = {
 #undef WEIR_SCHEME
 };
 
-/// Returns buffers whose gradients have at most `bytes`.
+/// Returns buffers whose gradients have at most `bytes` bytes.
 Division by_gradients(Line line, std::int64_t bytes) {
   for (Load& load : line) load.bytes = load.gradient_bytes;
   return divide(line, by_bytes(line, bytes));
 }
 
-/// The dense tensors only.
+/// Returns the dense tensors only.
 Division without_sparse(const DivisionTask& task) {
   Line dense;
   std::copy_if(task.line.begin(), task.line.end(), std::back_inserter(dense), [](const Load& load) { return load.dense; });

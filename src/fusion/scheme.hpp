@@ -1,4 +1,4 @@
-// scheme.hpp: the schemes of tensor fusion: which tensors are sparsified as one, and which travel together. One row each.
+// scheme.hpp: the schemes of tensor fusion, one row each: which tensors are sparsified together, and which travel together.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace weir::fusion {
 
-/// What a division is made of.
+/// What a division is made from.
 struct DivisionTask {
   const Line& line;
-  LinearCost cost;                  ///< of an exchange
-  std::int64_t gradient_bytes = 0;  ///< of a full buffer, as gradients; of first divisions
-  std::int64_t entry_bytes = 0;     ///< of a full buffer, as it travels
+  LinearCost cost;                  ///< of one exchange
+  std::int64_t gradient_bytes = 0;  ///< gradient bytes of a full buffer, for first divisions
+  std::int64_t entry_bytes = 0;     ///< bytes of a full buffer as it travels
 };
 
-/// Returns full buffers, as they travel.
+/// Returns buffers that are full as they travel.
 [[nodiscard]] Division by_entries(const DivisionTask& task);
 
 struct SchemeRow {
   FusionScheme scheme{};
   Division (*divide)(const DivisionTask&) = nullptr;
-  /// Divides anew by measured times; null: the first division stays.
+  /// Makes a new division from measured times. nullptr: the first division stays.
   Division (*refit)(const DivisionTask&) = nullptr;
   bool selects_in_buffers = false;  ///< the tensors of a buffer are sparsified as one
-  bool fills_as_they_come = false;  ///< sparse tensors go into whichever buffer is being filled on this rank
+  bool fills_as_they_come = false;  ///< sparse tensors go into the buffer that is being filled on this rank
 };
 
 // The rows.
@@ -36,7 +36,7 @@ struct SchemeRow {
 #undef WEIR_SCHEME
 
 [[nodiscard]] std::span<const SchemeRow* const> scheme_registry();
-/// Throws Error(WEIR_ERR_ARGUMENT) where the build does not have it.
+/// Throws Error(WEIR_ERR_ARGUMENT) if the build does not include the scheme.
 [[nodiscard]] const SchemeRow& find_scheme(FusionScheme scheme);
 
 }  // namespace weir::fusion

@@ -1,4 +1,4 @@
-// setup.hpp: what fused tensors are made of.
+// setup.hpp: the parameters from which fused tensors are made.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace weir::fusion {
 
-/// What an object is made with, agreed on by all ranks.
+/// Holds what an object is made from, agreed on by all ranks.
 struct FusionSetup {
   FusionConfig config;  ///< in force
   const SchemeRow* scheme = nullptr;
@@ -23,7 +23,7 @@ struct FusionSetup {
   std::string explanation;
 };
 
-/// Collective. `first`: the lease of the first tags; it takes more where it needs them.
+/// Collective. `first` is the lease of the first tags. Takes more leases if it needs them.
 [[nodiscard]] std::shared_ptr<detail::FusedImpl> make_typed_fused(std::shared_ptr<detail::CommunicatorState> comm,
                                                                   FusionSetup setup, detail::Lease first,
                                                                   std::span<const FusedTensor> tensors);

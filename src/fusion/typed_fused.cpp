@@ -1,4 +1,4 @@
-// The gradients of one model, of one type: units that select, buffers that exchange, and whose turn it is.
+// The gradients of one model, of one type: units that select, buffers that exchange, and the course of an iteration.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -45,9 +45,9 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     comm->engine.add_writer(*this);
   }
   ~TypedFused() override { comm->engine.remove_writer(*this); }
-  /// Tags that open() wants.
+  /// Returns how many tags open() needs.
   [[nodiscard]] int tags() const { return static_cast<int>(1 + most_buffers() + (phases_ ? phases_->tags() : 0)); }
-  /// With the tags of these leases, which are the same on all ranks.
+  /// Uses the tags of these leases, which are the same on all ranks.
   void open(std::vector<detail::Lease> leases) {
     shared_.leases = std::move(leases);
     const std::size_t most_words = 1 + adaptation_.words(adaptation_.settled() ? 0 : most_buffers());
@@ -165,7 +165,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     visitor.state(state_);
     buffers_.visit_units(visitor);
     if (visitor.restores()) statistics = {};
-    if (adaptation_.measures()) return;  // buffers that follow measured times are found anew
+    if (adaptation_.measures()) return;  // buffers that follow measured times are not restored
     visit_exchanges(visitor, buffers_.exchanges(), "buffer");
     if (phases_) visit_exchanges(visitor, phases_->exchanges(), "phase");
   }
@@ -193,7 +193,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     shared_.has_owner = false;
     if (iteration_.is(IterationState::broken) || !comm->transport->library().is_running()) return false;
     if (!iteration_.in_progress()) return true;
-    // The other ranks wait for the rest of the iteration.
+    // Other ranks wait for the rest of the iteration.
     try {
       abandon();
       if (phases_) {
@@ -213,9 +213,9 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   }
 
  private:
-  static constexpr std::size_t first_tag = 1;  // of buffers; the end of an iteration has tag 0
+  static constexpr std::size_t first_tag = 1;  // of buffers; the agreement at the end of an iteration has tag 0
 
-  /// What lives on, besides units and buffers.
+  /// Holds what is kept between iterations, besides units and buffers.
   struct State {
     std::int64_t iterations = 0;
 
@@ -225,13 +225,13 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     }
   };
 
-  /// The array of a tensor that has come.
+  /// The array of a tensor that has been handed in.
   struct Held {
     const T *begin = nullptr, *end = nullptr;
     int tensor = 0;
   };
 
-  /// The caller waits as long as it lives.
+  /// Counts its lifetime as time in which the caller waits.
   class WaitClock {
    public:
     explicit WaitClock(TypedFused& fused) : fused_(fused) {}
@@ -257,10 +257,10 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   [[nodiscard]] ErrorReport report(Wrong wrong, std::int64_t tensor, std::int64_t count = 0) const {
     return report_of(wrong, comm->topology.rank(), tensor, count);
   }
-  /// All ranks hear it at the end of the iteration.
+  /// Records an error that all ranks will learn at the end of the iteration.
   void note(Wrong wrong, std::int64_t tensor) { error_ = std::max(error_, report(wrong, tensor)); }
   [[nodiscard]] bool is_phased(std::int64_t tensor) const { return phases_ && !tensors[static_cast<std::size_t>(tensor)].dense; }
-  /// What they are made of, and, of `ahead`, how many entries fill one.
+  /// Returns what the buffers hold, and with `ahead` how many entries fill one.
   [[nodiscard]] std::string text_of_buffers() const {
     return (phases_ ? fmt::format("of {}", phases_->capacity()) : "") + buffers_.text_of_division();
   }
@@ -268,7 +268,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     for (std::size_t i = 0; i < exchanges.size(); ++i) exchanges[i]->visit_state(visitor, fmt::format("{}{}", name, i));
   }
 
-  // An iteration
+  // The course of an iteration:
 
   [[nodiscard]] bool any_broken() const {
     bool any = ending_->run.broken || (phases_ && phases_->counting().run.broken);
@@ -307,7 +307,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     return Wrong::none;
   }
 
-  /// The first array of this iteration that ends behind `begin`: where another one is kept, unless they overlap.
+  /// Returns the first array of this iteration that ends after `begin`. A new array that does not overlap belongs before it.
   [[nodiscard]] auto next_held(const void* begin) const {
     return std::partition_point(arrays_.begin(), arrays_.end(),
                                 [begin](const Held& held) { return !std::less<>()(begin, static_cast<const void*>(held.end)); });
@@ -315,7 +315,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   [[nodiscard]] static bool begins_before(const Held& held, const void* end) {
     return std::less<>()(static_cast<const void*>(held.begin), end);
   }
-  /// Arrays are held from ready() on until their update is in them.
+  /// Arrays are held from ready() until their update is in them.
   [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept override {
     if (!iteration_.in_progress() || !shared_.has_owner || memory.empty()) return false;
     const void* const end = memory.data() + memory.size();
@@ -329,7 +329,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     return exchange.started() && exchange.run.finished;
   }
 
-  /// The tensor has come, or never will in this iteration; `error` is what is wrong with it.
+  /// Handles a tensor that has come, or that never will in this iteration. `error` is the error in it, if any.
   void hand_in(int tensor, ErrorReport error) {
     const auto [unit, part] = buffers_.place(tensor);
     const bool phased = is_phased(tensor);
@@ -350,36 +350,38 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
           exchange.break_off(std::current_exception());
         }
       } else if (!alone) {
-        unit->settled();  // what was set aside is back
+        unit->settled();  // restores the residuals that were set aside
       }
     }
     if (!phased && --exchange.awaited == 0) exchange.start();
   }
 
-  /// What is wrong with it: NaN or infinity, or nothing.
+  /// Returns an error if the unit holds NaN or infinity.
   ErrorReport select(Unit<T>& unit, const T* gradient) {
     const StageScope stage(comm->engine, selecting_, Stage::select);
     const FramePool::Scope scope(comm->engine.frames());
     return run_here(unit.select(gradient)) ? ErrorReport() : report(Wrong::non_finite, unit.non_finite_tensor());
   }
 
-  /// No more gradients in this iteration.
+  /// Closes the iteration: no more gradients come.
   void close() {
     if (iteration_.is(IterationState::closed)) return;
     const auto is_awaited = [](const Slot<T>& slot) { return slot.arrival == Arrival::awaited; };
     const bool any = !std::all_of(shared_.slots.begin(), shared_.slots.end(), is_awaited);
     const Wrong wrong = any ? Wrong::missing : Wrong::nothing;
+    const bool misnumbered = error_.kind<Wrong>() == Wrong::unknown;  // which explains what is missing
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor) {
       if (!is_awaited(shared_.slots[tensor])) continue;
       const bool may = tensors[tensor].optional;
       if (may) ++shared_.statistics.tensors_skipped;
       if (!may) note(wrong, static_cast<std::int64_t>(tensor));
-      hand_in(static_cast<int>(tensor), may ? ErrorReport() : report(wrong, static_cast<std::int64_t>(tensor)));
+      const ErrorReport missing = misnumbered ? error_ : report(wrong, static_cast<std::int64_t>(tensor));
+      hand_in(static_cast<int>(tensor), may ? ErrorReport() : missing);
     }
     iteration_.on(IterationEvent::close);
     if (phases_) phases_->end();
   }
-  /// The owner goes: all that has not been started is refused.
+  /// Refuses all tensors that have not come, since the owner destroys the object.
   void abandon() {
     const ErrorReport gone = report(Wrong::destroyed, 0);
     error_ = std::max(error_, gone);
@@ -388,13 +390,13 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       if (shared_.slots[tensor].arrival == Arrival::awaited) hand_in(static_cast<int>(tensor), gone);
     iteration_.on(IterationEvent::close);
   }
-  /// The iteration has ended in an error, and somebody has heard of it: its other waits have nothing to wait for.
+  /// Returns true if the iteration has ended in an error that a wait has already thrown. Its other waits return at once.
   [[nodiscard]] bool nothing_left() const {
     require_usable();
     return iteration_.is(IterationState::failed);
   }
-  /// For wait() and test(): closes the iteration. False where there is no such tensor, which ends it. Whatever else this rank has
-  /// done wrong ends it where the others hear of it, too: they may have used the updates of tensors before that.
+  /// Closes the iteration for wait() and test(). Returns false if there is no such tensor; the iteration then ends. Other errors of
+  /// this rank end it later, when all ranks learn of them: other ranks may have used the updates of earlier tensors.
   [[nodiscard]] bool may_wait(std::int64_t tensor) {
     require_usable();
     begin();
@@ -404,7 +406,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     return known;
   }
 
-  /// Drives a call until it has finished. Throws where it broke off.
+  /// Drives a call until it has finished. Throws if it broke off.
   void finish(detail::AsynchronousCall& call) {
     if (!call.run.finished) comm->engine.drive(call.run);
     if (!call.run.broken) return;
@@ -412,7 +414,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     try {
       call.finish();
     } catch (const Error& error) {
-      tell_broken(error);
+      fail_broken(error);
     }
     require_usable();
   }
@@ -423,13 +425,13 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     try {
       if (const std::exception_ptr& error = exchange.outcome()) std::rethrow_exception(error);
     } catch (const Error& error) {
-      tell_broken(error);
+      fail_broken(error);
     }
     require_usable();
   }
-  /// In the handler of `error`: throws it on. After a timeout with what may be why: what this rank has done wrong, or what others
-  /// may not have done.
-  [[noreturn]] void tell_broken(const Error& error) const {
+  /// Must be called in the handler of `error`, which it throws again. After a timeout, adds the possible reason: an error of this
+  /// rank, or what other ranks may not have done.
+  [[noreturn]] void fail_broken(const Error& error) const {
     if (error.status() != WEIR_ERR_TIMEOUT) throw;
     const std::string why =
         error_ ? fmt::format("on this rank, {}", error_of(error_, config, tensors).what())
@@ -453,8 +455,8 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   [[nodiscard]] std::size_t end_words() const { return 1 + adaptation_.words(buffers_.division().size()); }
 
-  /// All exchanges, then the agreement on the iteration. Throws the first error of either. `tells`: to a caller who may wait for
-  /// other tensors after that.
+  /// Waits for all exchanges, then for the agreement on the iteration. Throws the first error of either. `tells`: the caller may
+  /// still wait for other tensors after the error.
   void end_iteration(bool tells = true) {
     std::exception_ptr error;
     {
@@ -488,7 +490,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
                       ending_->words.data() + 1);
   }
 
-  /// Collective, while buffers follow measured times.
+  /// Collective. Called while buffers follow measured times.
   void adapt() {
     std::optional<Division> next;
     Exchanges<T> exchanges;
@@ -497,20 +499,20 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
         next = adaptation_.learn(ending_->words.data() + 1, buffers_.division());
         if (next) exchanges = buffers_.make_exchanges(comm, *next, first_tag);
       });
-    } catch (const AgreedError& error) {  // too little memory on some rank
+    } catch (const AgreedError& error) {  // some rank has too little memory
       adaptation_.give_up();
       log(comm->settings.log, LogLevel::warn, "fused '{}' keeps its buffers: {}", config.name, error.what());
       return;
     }
     if (!next) return;
     buffers_.use(std::move(*next), std::move(exchanges));
-    tell_division();
+    log_division();
   }
-  void tell_division() const noexcept {
+  void log_division() const noexcept {
     try {
       log(comm->settings.log, LogLevel::info, "rank {}: fused '{}' has {} buffers now; {}", comm->topology.rank(), config.name,
           buffers_.division().size(), adaptation_.text());
-    } catch (const std::bad_alloc&) {  // the iteration has ended well on all ranks
+    } catch (const std::bad_alloc&) {  // a failed log entry must not fail an iteration that has ended well
     }
   }
 
@@ -527,7 +529,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     if (comm->engine.detail_observers().empty()) return;
     std::int64_t bytes = 0;
     for (const FusedTensor& tensor : tensors) bytes += tensor.count * static_cast<std::int64_t>(sizeof(T));
-    comm->tell_update({config.name, s.iteration, compression(bytes, s.payload_bytes_sent), [this] { return residual_norm(); }});
+    comm->notify_update({config.name, s.iteration, compression(bytes, s.payload_bytes_sent), [this] { return residual_norm(); }});
     for (Observer* const observer : comm->engine.detail_observers()) observer->tested(selecting_, s.seconds_waited);
   }
   [[nodiscard]] double residual_norm() const {
@@ -541,20 +543,20 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   Shared<T> shared_;
   Buffers<T> buffers_;
-  std::optional<Phases<T>> phases_;  // of `ahead`
+  std::optional<Phases<T>> phases_;  // for the scheme `ahead`
   Adaptation adaptation_;
   std::string explanation_;
   std::optional<Agreement> ending_;
   HostPointers pointers_;
   State state_;
   const std::string selecting_name_ = config.name + ": select";
-  Run selecting_;  // for its stages alone
-  // For one iteration:
+  Run selecting_;  // used for its stages only
+  // In one iteration:
   Iteration iteration_;
   ErrorReport error_;
   Clock::time_point begun_at_{}, last_ready_{};
   std::vector<double> ready_times_, exchange_times_;
-  std::vector<Held> arrays_;  // by address
+  std::vector<Held> arrays_;  // sorted by address
 };
 
 template <class T>

@@ -17,7 +17,7 @@ struct bfloat16 {
   std::uint16_t bits;
 };
 
-/// Exact.
+/// Converts exactly.
 [[nodiscard]] constexpr float widen(bfloat16 x) noexcept { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
 
 [[nodiscard]] constexpr float widen(float16 x) noexcept {
@@ -30,8 +30,8 @@ struct bfloat16 {
 [[nodiscard]] constexpr float widen(float x) noexcept { return x; }
 [[nodiscard]] constexpr double widen(double x) noexcept { return x; }
 
-/// Rounded to nearest, ties to even; NaN becomes the quiet NaN; what is larger than the largest finite number becomes infinity, as
-/// in IEEE 754, or, with `saturate`, that number.
+/// Rounds to nearest, ties to even. NaN becomes the quiet NaN. A number beyond the largest finite one becomes infinity, as in IEEE
+/// 754, or that number if `saturate`.
 template <class G, bool saturate = false, class T>
 [[nodiscard]] constexpr G narrow_to(T x) noexcept {
   if constexpr (std::is_same_v<G, T>) {
@@ -57,7 +57,7 @@ template <class G, bool saturate = false, class T>
   }
 }
 
-/// x * scale; of NaN, x: a GPU's product of NaN has other bits than a processor's.
+/// Returns x * scale, or x for NaN: a GPU's product of NaN has other bits than a processor's.
 [[nodiscard]] constexpr float scaled(float x, float scale) noexcept {
   return std::bit_cast<std::uint32_t>(x) << 1 > 0xff000000u ? x : x * scale;
 }

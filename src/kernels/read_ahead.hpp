@@ -1,5 +1,5 @@
-// read_ahead.hpp: whether selection fetches memory ahead of its loads. That gains a fifth on some processors and costs a fifth on
-// others; results are the same.
+// read_ahead.hpp: whether selection fetches memory ahead of its loads. On some processors that gains a fifth, on others it costs a
+// fifth. Results are the same.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace weir::kernels::host {
 
-/// Switches it on or off for the whole process. Without this call, the first selections from arrays that no cache holds are timed,
-/// with and without it by turns, and the faster way stays. Thread-safe.
+/// Switches reading ahead on or off for the whole process. Without this call, the first selections from arrays larger than any
+/// cache are timed, alternately with and without it, and the faster way stays. Thread-safe.
 void set_read_ahead(bool on) noexcept;
 
 /// Returns a text such as "on: with it, selection takes 0.83 x the time".
 [[nodiscard]] std::string read_ahead_text();
 
-/// Says what has been set or found out, for kernels that are not timed.
+/// Returns what has been set or found out, for kernels that are not timed.
 [[nodiscard]] bool selects_ahead() noexcept;
 
-/// Decides how one call of a selecting kernel goes, and times it while that is not known.
+/// Decides how one call of a selecting kernel works, and times it until the decision is made.
 class ReadAheadTurn {
  public:
-  /// The call goes through so many bytes.
+  /// `bytes`: the number of bytes that the call reads.
   explicit ReadAheadTurn(std::int64_t bytes) noexcept;
   ReadAheadTurn(const ReadAheadTurn&) = delete;
   ReadAheadTurn& operator=(const ReadAheadTurn&) = delete;

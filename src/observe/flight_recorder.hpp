@@ -49,7 +49,7 @@ class FlightRecorder final : public Observer {
   /// Sets the communicator's identity, and settings.dump, the folder for reports; empty: no reports. The settings must outlive it.
   void identify(const Identity& identity, const Settings& settings);
 
-  [[nodiscard]] bool hears_details() const noexcept override { return false; }
+  [[nodiscard]] bool wants_details() const noexcept override { return false; }
   void begin(const RunInfo& run) noexcept override;
   void end(const RunInfo& run) noexcept override;
   /// Writes a report. A file that cannot be written is a warning. One failure causes others, and the first report says most: others

@@ -77,8 +77,8 @@ OperatorCost cost_of(const Machine& machine, const Problem& ranks, std::span<con
   const bool ring = bytes >= static_cast<double>(ring_from_bytes);
   double gather = (ring ? setting.network.ring_allgather(group, block) : setting.network.allgather(group, block + word)).seconds;
   if (variable) gather += setting.network.allgather(group, word).seconds;
-  const bool told_by_results = owners == ranks.ranks && !variable && !ring;
-  return {longest(parts, balanced(parts, owners)), gather + (told_by_results ? 0 : agreement)};
+  const bool results_carry_outcome = owners == ranks.ranks && !variable && !ring;
+  return {longest(parts, balanced(parts, owners)), gather + (results_carry_outcome ? 0 : agreement)};
 }
 
 }  // namespace weir::optim

@@ -114,7 +114,7 @@ OperatorImpl::OperatorImpl(std::shared_ptr<CommunicatorState> communicator, Oper
     block_bytes_.resize(owners_.size());
     block_scratch_.resize(owners_.size());
     staging_ = Buffer<std::byte>(offsets.back() + std::ssize(parts) * word_bytes);
-  } else if (!goes_round()) {
+  } else if (!uses_ring()) {
     staging_ = Buffer<std::byte>(offsets.back() + std::ssize(owners_) * word_bytes);
   }
 }
@@ -166,12 +166,12 @@ void OperatorImpl::work(const OperatorBody& body) {
 
 task<void> OperatorImpl::exchange() {
   const StageScope stage = channel().stage(Stage::communicate);
-  if (!tells_outcome()) co_await agree_on_outcome(channel(), outcome_, agreement_);
+  if (!carries_outcome()) co_await agree_on_outcome(channel(), outcome_, agreement_);
   if (owners_.size() == 1) co_return;
   const Channel group = channel().group(owners_);
   if (config.variable)
     co_await gather_variable(group);
-  else if (goes_round())
+  else if (uses_ring())
     co_await allgatherv_ring_in_place(group, bounds_, results_.data());
   else
     co_await gather_staged(group);
@@ -182,7 +182,7 @@ task<void> OperatorImpl::exchange() {
 task<void> OperatorImpl::gather_staged(Channel group) {
   const StageScope stage = group.stage(Stage::allgatherv);
   const std::size_t owners = owners_.size();
-  const std::int64_t head = tells_outcome() ? word_bytes : 0;
+  const std::int64_t head = carries_outcome() ? word_bytes : 0;
   for (std::size_t i = 0; i < owners; ++i) {
     const std::size_t owner = (me_ + i) % owners;
     rotated_[i + 1] = rotated_[i] + head + bounds_[owner + 1] - bounds_[owner];

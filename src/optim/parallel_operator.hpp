@@ -58,11 +58,11 @@ class OperatorImpl final : public AsynchronousCall {
   static constexpr std::int64_t word_bytes = sizeof(std::uint64_t);  // of a size, or of how work went
 
   /// Returns whether results are large, and so are gathered in a ring, directly in the caller's memory.
-  [[nodiscard]] bool goes_round() const { return offsets.back() >= ring_from_bytes; }
+  [[nodiscard]] bool uses_ring() const { return offsets.back() >= ring_from_bytes; }
   void work(const OperatorBody& body);
   /// Returns whether the gathered blocks also say how work went. They must reach all ranks, and only later the caller's memory.
-  [[nodiscard]] bool tells_outcome() const {
-    return owners_.size() > 1 && std::ssize(owners_) == comm->topology.size() && !config.variable && !goes_round();
+  [[nodiscard]] bool carries_outcome() const {
+    return owners_.size() > 1 && std::ssize(owners_) == comm->topology.size() && !config.variable && !uses_ring();
   }
   task<void> exchange();
   task<void> gather_staged(Channel group);

@@ -8,7 +8,7 @@
 namespace weir {
 namespace {
 
-/// The plan, which sums in T and is not running.
+/// Returns the plan, which must sum in T and must not be running.
 template <class T>
 const detail::PlanImpl& typed(const detail::PlanImpl& plan, std::string_view what) {
   const bool wide = plan.config.type == DataType::float64;

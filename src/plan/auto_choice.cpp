@@ -16,13 +16,13 @@ namespace weir::detail {
 namespace {
 
 constexpr std::size_t most_candidates = 3;
-constexpr double worth_a_trial = 1.5;  // times the prediction of the cheapest
+constexpr double worth_a_trial = 1.5;  // times the cheapest prediction
 constexpr std::size_t explained = 8;
 
 bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
   if (!row.runs_in(config.memory)) return false;
   if (row.needs_allreduce && comm.transport->native_allreduce() == nullptr) return false;
-  // Without in-node steps and switches it is the same as the algorithm that it shards.
+  // Without in-node steps and switches, the algorithm is the same as the one that it shards.
   const bool flat = comm.topology.largest_node() == 1 && !(row.by_switch && find_switch_groups(comm.topology));
   if (row.sharded && (flat || config.memory == MemorySpace::cuda)) return false;
   if (!row.threshold.empty() && row.threshold != config.threshold) return false;  // the user has asked for another selection
@@ -31,7 +31,7 @@ bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const Allre
   return config.count <= std::numeric_limits<std::uint32_t>::max();
 }
 
-/// Where the figures come from, in words.
+/// Describes the source of the figures.
 std::string figures_of(const FoundMachine& found) {
   if (found.origin == builtin_origin)
     return "built-in figures, since nobody has measured this machine (start `weir calibrate` with mpirun)";
@@ -63,13 +63,13 @@ std::string explain(const std::vector<Candidate>& list, const FoundMachine& foun
   return text;
 }
 
-/// What one rank would choose.
+/// Holds what one rank would choose.
 struct ChoiceCard {
   struct Item {
-    std::int32_t row = 0;  ///< of the registry
+    std::int32_t row = 0;  ///< in the registry
     WireFormat format{};
     WireValues values{};
-    std::int32_t compressor = -1;  ///< of those that the configuration names; -1: it names none
+    std::int32_t compressor = -1;  ///< among those that the configuration names; -1 if it names none
   };
   Outcome outcome;
   std::int32_t count = 0;
@@ -131,7 +131,7 @@ Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config) 
   Choice choice;
   ChoiceCard mine;
   mine.outcome = outcome_of([&] { choose_here(comm, found, config, mine, choice.explanation); });
-  // Costs are sums of rounded products: processors of another type may put two that are close in another order.
+  // Costs are sums of rounded products: processors of different types may order two close costs differently.
   const ChoiceCard decided = comm.share("choosing an algorithm", mine)[0];
   comm.agree("choosing an algorithm", "plan", config.name, [&] {
     if (mine.outcome.failed()) throw Error(static_cast<weir_status>(mine.outcome.status), mine.outcome.text.data());

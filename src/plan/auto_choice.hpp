@@ -1,4 +1,4 @@
-// auto_choice.hpp: which algorithm `auto` stands for.
+// auto_choice.hpp: chooses the algorithm that `auto` stands for.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace weir::detail {
 
 struct Choice {
   std::vector<AllreduceConfig> candidates;  ///< the first is the prediction's choice; the others are worth a trial
-  std::string explanation;                  ///< a table, as text
+  std::string explanation;                  ///< the costs that led to the choice, as a table in text
 };
 
-/// Collective. Rank 0's choice, on every rank: by the cost functions, among all algorithms that can run here, the wire formats and
-/// the value types that `config` allows. More than one candidate only with config.trial_iterations: the cheapest of up to three
-/// algorithms, those predicted to take at most half as long again as the first.
+/// Collective. Returns rank 0's choice on every rank. It compares the cost functions of all algorithms that can run here, with the
+/// wire formats and the value types that `config` allows. Returns more than one candidate only if config.trial_iterations is not 0:
+/// the cheapest of up to three algorithms, each predicted to take at most 1.5 times as long as the first.
 [[nodiscard]] Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config);
 
 }  // namespace weir::detail

@@ -24,7 +24,7 @@ std::string carriers_of(const Compressor& compressor) {
   return names;
 }
 
-/// What the algorithm is made for.
+/// Returns the compressor for which the algorithm is made.
 std::string_view default_compressor(const AllreduceRow& algorithm) {
   return algorithm.sparse() ? "top_k" : algorithm.packed() ? "block_quantise" : "none";
 }
@@ -72,7 +72,7 @@ FeedbackRules feedback_rules(const AllreduceConfig& c, const Compressor& compres
 
 namespace {
 
-/// Whether the compressor can have the memory that the configuration gives it, whatever the algorithm.
+/// Checks that the compressor can have the configured error feedback, whatever the algorithm.
 void check_feedback(const AllreduceConfig& c, const Compressor& compressor) {
   require(compressor || c.feedback_gain == 1,
           "feedback_gain is {}: it must be 1 where gradients may travel as they are, as algorithm {} has it", c.feedback_gain,
@@ -91,7 +91,7 @@ void check_feedback(const AllreduceConfig& c, const Compressor& compressor) {
           "error_feedback is ef21: compressor {} has a momentum of its own; choose residual or none", name);
 }
 
-/// Candidates are checked when they have been chosen; what they have in common, here.
+/// Checks what candidates have in common. Each candidate is checked once it has been chosen.
 void check_automatic(const AllreduceConfig& c) {
   const std::vector<Compressor> compressors = compress::make_compressors(c.compressor, c.compressor_parameters);
   for (const Compressor& compressor : compressors) {

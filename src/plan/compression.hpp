@@ -1,4 +1,4 @@
-// compression.hpp: which compressor a configuration means, whether its algorithm can carry that, and what memory goes with it.
+// compression.hpp: finds the compressor that a configuration means, and checks that the algorithm and the error feedback suit it.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace weir {
 
-/// Returns the compressor of a configuration that names an algorithm, by that algorithm's row. Throws Error(WEIR_ERR_ARGUMENT) for
-/// unknown names and parameters, and where the algorithm cannot carry what the compressor makes: then it lists those that can.
+/// Returns the compressor of a configuration that names an algorithm; the algorithm's row supplies the default. Throws
+/// Error(WEIR_ERR_ARGUMENT) for unknown names and parameters, and if the algorithm cannot carry the compressor's output; the text
+/// then lists the algorithms that can.
 [[nodiscard]] compress::Compressor compressor_of(const AllreduceConfig& config);
-/// none, residual or ef21.
+/// Returns the error feedback in force: none, residual or ef21.
 [[nodiscard]] Feedback feedback_of(const AllreduceConfig& config, const compress::Compressor& compressor);
-/// What comes between the gradient and the residual.
+/// Returns how a gradient is prepared before it is added to the residual.
 [[nodiscard]] FeedbackRules feedback_rules(const AllreduceConfig& config, const compress::Compressor& compressor, int ranks);
-/// Throws Error(WEIR_ERR_ARGUMENT) where what the configuration says of compressor and memory does not go together.
+/// Throws Error(WEIR_ERR_ARGUMENT) if the configuration's compressor and error feedback do not suit each other.
 void check_compression(const AllreduceConfig& config);
-/// "qsgd levels=7,bucket=512", for messages and for comparison between ranks.
+/// Returns a text such as "qsgd levels=7,bucket=512", for messages and for comparison between ranks.
 [[nodiscard]] std::string compression_text(const AllreduceConfig& config);
 /// Returns a text such as "packed_allgather of qsgd levels=7,bucket=512, error_feedback none" for a configuration that names an
 /// algorithm.

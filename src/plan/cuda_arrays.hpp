@@ -1,5 +1,5 @@
-// cuda_arrays.hpp: what a step of a plan does with gradient, residual and selection in CUDA memory: the members of HostArrays as
-// work on the plan's stream. The host waits in report() and on_host() only.
+// cuda_arrays.hpp: operations on the gradient, the residual and the selection of a step in CUDA memory. The members are those of
+// HostArrays and queue their work on the plan's stream. The host waits only in report(), on_host(), finish() and copy().
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace weir {
 
-/// Gradients are of G, what is computed and kept of T.
+/// Gradients are of type G. Computed and kept values are of type T.
 template <class G, class T>
 class CudaArrays {
  public:
@@ -46,8 +46,8 @@ class CudaArrays {
     [[nodiscard]] std::int64_t bytes() const { return indices.bytes() + values.bytes(); }
   };
 
-  /// For arrays of `count` elements; on_host() is asked for up to `most_on_host` values. `stream` outlives it, as what `channel`
-  /// refers to does.
+  /// Serves arrays of `count` elements. on_host() may be asked for up to `most_on_host` values. `stream` and what `channel` refers
+  /// to must outlive the object.
   CudaArrays(Channel channel, void* stream, std::int64_t count, std::int64_t most_on_host, const Threads& /*threads*/)
       : channel_(channel),
         stream_(stream),
@@ -235,7 +235,7 @@ class CudaArrays {
   }
 
  private:
-  /// By the k-th key that is told, or about to be.
+  /// Returns the band of the k largest. Its bound is the k-th key, which queued work may still have to write.
   [[nodiscard]] kernels::cuda::DeviceBand<T> largest(std::int64_t k) const { return {{}, &on_device_.data()->kth, k}; }
   [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_, scratch_.data(), device_}; }
 

@@ -11,18 +11,19 @@
 
 namespace weir::detail {
 
-/// What comes before gradients travel whole: ranks agree that all of them are sound.
+/// Lets ranks agree that all gradients are finite and in range before they travel whole.
 template <class Arrays>
 class Soundness {
  public:
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// `non_finite`: NaN and infinity may travel. No magnitude may have the key `first_wild` or a larger one. `arrays` outlives it.
+  /// `non_finite`: NaN and infinity may travel. Every magnitude must have a key below `first_wild`. `arrays` must outlive the
+  /// object.
   Soundness(std::int64_t count, bool non_finite, Key<T> first_wild, Arrays& arrays)
       : count_(count), non_finite_(non_finite), first_wild_(first_wild), arrays_(arrays) {}
 
-  /// Returns what is wrong with this rank's gradient; `input_error`, if that is an error.
+  /// Returns the error in this rank's gradient, or `input_error` if that is one.
   task<ErrorReport> check(Channel channel, const G* gradient, ErrorReport input_error) {
     if (input_error || non_finite_ || count_ == 0) co_return input_error;
     const StageScope stage = channel.stage(Stage::check_finite);
@@ -55,11 +56,11 @@ class DenseRun {
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// `non_finite`: NaN and infinity may travel. `arrays` outlives it.
+  /// `non_finite`: NaN and infinity may travel. `arrays` must outlive the object.
   DenseRun(std::unique_ptr<DenseAllreduce<G>> algorithm, std::int64_t count, bool non_finite, Arrays& arrays)
       : algorithm_(std::move(algorithm)), count_(count), soundness_(count, non_finite, key_infinity<T>, arrays) {}
 
-  /// `data`, the gradient, becomes the update, unless the outcome has an error.
+  /// Overwrites `data`, the gradient, with the update, unless the outcome has an error.
   task<StepOutcome> exchange(Channel channel, G* data, ErrorReport input_error) {
     if (!input_error && !algorithm_->usable()) input_error = ErrorReport(InputError::nccl_aborted, channel.rank());
     input_error = co_await soundness_.check(channel, data, input_error);

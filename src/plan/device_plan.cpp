@@ -1,4 +1,4 @@
-// Plans for CUDA memory: gradient, residual and update stay on the GPU; messages alone leave it.
+// Plans for CUDA memory: gradient, residual and update stay on the GPU; only messages leave it.
 #include "plan/device_plan.hpp"
 
 #include <array>
@@ -15,14 +15,14 @@
 namespace weir::detail {
 namespace {
 
-/// Collective. Dense runs need NCCL.
+/// Collective. Gets NCCL, which dense runs need.
 void connect_dense(CommunicatorState& comm, const AllreduceConfig& config, std::string_view what, std::string_view algorithm,
                    int tag) {
   if (const std::string obstacle = connect_nccl(comm, tag, groups_of_dense(algorithm)); !obstacle.empty())
     fail_alike(WEIR_ERR_UNSUPPORTED, "plan '{}': {} in CUDA memory needs NCCL on all ranks; {}", config.name, what, obstacle);
 }
 
-/// Collective. Whether algorithms that shard have NCCL for their sums in nodes; else they run flat.
+/// Collective. Returns true if algorithms that shard have NCCL for the sums in their nodes; otherwise they run flat.
 bool connect_nodes(CommunicatorState& comm, const AllreduceConfig& config, int tag, std::string& explanation) {
   if (!find_allreduce(config.algorithm).sharded || comm.topology.largest_node() == 1) return false;
   const std::array wanted = {NcclGroup::node};

@@ -9,16 +9,16 @@
 
 namespace weir::detail {
 
-/// What plans for CUDA memory take together with other ranks.
+/// Holds the resources that a plan in CUDA memory acquires together with other ranks.
 struct DeviceNeeds {
-  NcclGroups* nccl = nullptr;  ///< nullptr: the plan does without
-  bool in_nodes = false;       ///< algorithms that shard have it for their sums in nodes
-  std::string explanation;     ///< a text on how the plan runs
+  NcclGroups* nccl = nullptr;  ///< nullptr if the plan does not need NCCL
+  bool in_nodes = false;       ///< algorithms that shard can use NCCL for the sums in their nodes
+  std::string explanation;     ///< describes how the plan runs
 };
 
-/// Collective. `config` is the agreed one, for CUDA memory. Throws Error alike on all ranks where a dense plan cannot have NCCL.
+/// Collective. `config` is the agreed one, for CUDA memory. Throws the same Error on all ranks if a dense plan cannot have NCCL.
 [[nodiscard]] DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag);
-/// Local; as TypedPlan. Throws Error(WEIR_ERR_UNSUPPORTED) where there is no CUDA.
+/// Makes a plan as TypedPlan does, without messages. Throws Error(WEIR_ERR_UNSUPPORTED) in a build without CUDA.
 [[nodiscard]] std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm,
                                                          const std::vector<AllreduceConfig>& candidates, Lease lease,
                                                          const DeviceNeeds& needs);

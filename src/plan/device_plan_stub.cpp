@@ -1,4 +1,4 @@
-// What a build without CUDA has in place of device_plan.cpp.
+// Replaces device_plan.cpp in a build without CUDA.
 #include "base/error.hpp"
 #include "cuda/runtime.hpp"
 #include "plan/device_plan.hpp"
@@ -7,7 +7,7 @@ namespace weir::detail {
 
 DeviceNeeds connect_device(CommunicatorState&, const AllreduceConfig&, int) { return {}; }
 
-// NOLINTNEXTLINE(performance-unnecessary-value-param): what device_plan.cpp moves
+// NOLINTNEXTLINE(performance-unnecessary-value-param): device_plan.cpp moves it
 std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState>, const std::vector<AllreduceConfig>&, Lease,
                                            const DeviceNeeds&) {
   fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());

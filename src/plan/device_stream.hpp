@@ -1,4 +1,4 @@
-// device_stream.hpp: the stream of a plan in CUDA memory, and how its work stands to that on its callers' streams.
+// device_stream.hpp: the stream of a plan in CUDA memory, and its order relative to the streams of callers.
 #pragma once
 
 #include "base/error.hpp"
@@ -7,17 +7,17 @@
 
 namespace weir::detail {
 
-/// On the GPU that is the thread's when it is made.
+/// Owns a stream on the GPU that is the thread's current one at construction.
 class PlanStream {
  public:
   [[nodiscard]] void* get() const noexcept { return stream_.get(); }
   [[nodiscard]] int device() const noexcept { return device_; }
 
-  /// As CallerStream::enter.
+  /// See CallerStream::enter.
   [[nodiscard]] InputError error_of(const void* gradient, void* stream) { return caller_.enter(gradient, stream); }
 
-  /// The work of one run, for which input_error() found nothing. However it ends, what comes later on the caller's stream comes
-  /// after it: it may still read the gradient.
+  /// Marks the work of one run whose input has no error. When it ends, later work on the caller's stream is made to wait for this
+  /// work, which may still read the gradient. This also holds if the run fails.
   class Work {
    public:
     explicit Work(PlanStream& stream) : stream_(stream) { stream_.caller_.hold(stream_.get()); }
@@ -33,11 +33,11 @@ class PlanStream {
     spec.stream = get();
     spec.device = device();
   }
-  /// Until all work is done.
+  /// Waits until all work is done.
   void drain() noexcept {
     try {
       cuda::synchronize(stream_.get());
-    } catch (const Error&) {  // the GPU has failed: nothing runs any more
+    } catch (const Error&) {  // the GPU has failed: no work runs on it any more
     }
   }
 

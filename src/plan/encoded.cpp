@@ -23,7 +23,7 @@ using compress::Carriage;
 constexpr std::string_view magic = "WEIRCODE";
 constexpr std::uint32_t version = 1;
 constexpr std::int64_t checksum_bytes = 8;
-constexpr std::int64_t alignment = 8;  // of what codecs read and write
+constexpr std::int64_t alignment = 8;  // of the memory that codecs read and write
 constexpr std::int64_t largest_count = std::int64_t{1} << 48;
 
 struct Header {
@@ -46,7 +46,7 @@ template <class... Values>
   throw Error(WEIR_ERR_ARGUMENT, "encoded gradient: " + fmt::format(text, std::forward<Values>(values)...));
 }
 
-/// A message that its checksum vouches for; what its payload is worth is not known yet.
+/// A message whose checksum is right. Its payload has not been checked yet.
 struct Message {
   Header header{};
   std::string_view compressor, parameters;
@@ -108,7 +108,7 @@ Message read(std::span<const std::byte> given) {
   return message;
 }
 
-/// Whatever a codec has against its message is the message's fault.
+/// Reports a codec's transport error as an error in the message.
 template <class Body>
 void decoding(const Message& message, Body&& body) {
   try {
@@ -143,7 +143,7 @@ void decode_packed(const Message& message, const compress::Compressor& compresso
     refuse("its payload has {} bytes, which {} does not make of {} elements", bytes, message.compressor, count);
   Buffer<std::byte> aligned(is_aligned(message.payload) ? 0 : bytes);
   if (aligned.size() > 0) std::copy_n(message.payload, bytes, aligned.data());
-  Buffer<float> apart(add ? count : 0);  // finish() is for what is decoded alone, and a refused message adds nothing
+  Buffer<float> apart(add ? count : 0);  // finish() must see only this message's values, and a refused message must add nothing
   float* const decoded = add ? apart.data() : values.data();
   decoding(message, [&] { codec->decode(aligned.size() > 0 ? aligned.data() : message.payload, bytes, count, decoded, false); });
   codec->finish(decoded, count);

@@ -1,4 +1,4 @@
-// estimate.hpp: the state of EF21 (Richtarik, Sokolov, Fatkhullin, NeurIPS 2021): the sum of all updates, on every rank alike.
+// estimate.hpp: the state of EF21 (Richtarik, Sokolov, Fatkhullin, NeurIPS 2021): the sum of all updates, the same on every rank.
 #pragma once
 
 #include <cmath>
@@ -16,15 +16,16 @@ class Estimate {
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// Makes an estimate of `count` elements, or an empty object with 0. Updates are divided by `divisor`. `arrays` outlives it.
+  /// Makes an estimate of `count` elements, or an empty object if `count` is 0. Updates are divided by `divisor`. `arrays` must
+  /// outlive it.
   Estimate(std::int64_t count, double divisor, Arrays& arrays) : arrays_(arrays), divisor_(divisor), sum_(count) {
     state_.divisor = divisor;
     reset();
   }
   [[nodiscard]] explicit operator bool() const { return sum_.size() > 0; }
 
-  /// Adds the update, and writes the sum to `result` unless that is nullptr. A sum that was restored from another number of ranks
-  /// was divided by that: it is divided anew.
+  /// Adds the update, and writes the sum to `result` unless that is nullptr. A sum restored from a job with another number of ranks
+  /// was divided by that number, so it is divided anew.
   void deliver(G* result, SparseVector<T> update) {
     if (const double last = std::exchange(state_.divisor, divisor_); last != divisor_)
       arrays_.waxpby(static_cast<T>(last / divisor_), sum_.data(), T{0}, nullptr, sum_.data(), sum_.size());
@@ -56,9 +57,9 @@ class Estimate {
   [[nodiscard]] std::int64_t memory_bytes() const { return sum_.bytes(); }
 
  private:
-  /// What lives on beside the sum.
+  /// Holds what is kept between runs besides the sum.
   struct State {
-    double divisor = 1;  ///< by which the updates in it were divided
+    double divisor = 1;  ///< divisor of the updates in the sum
 
     void visit(StateVisitor& visitor) {
       visitor.value("estimate_divisor", divisor);

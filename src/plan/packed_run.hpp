@@ -1,5 +1,5 @@
-// packed_run.hpp: a run whose gradient travels compressed, as bytes or as dense values or factors: compensate, exchange, deliver.
-// In place. One control flow for both memories: what only host memory has is staged there.
+// packed_run.hpp: a run that compresses the gradient and exchanges it as bytes, dense values or factors, in place: compensate,
+// exchange, deliver. Both memories share one control flow. Algorithms that exist only for host memory are staged.
 #pragma once
 
 #include <memory>
@@ -18,15 +18,15 @@
 
 namespace weir::detail {
 
-/// Gradients are of G, what is kept and compressed is of float.
+/// Gradients are of type G. Kept and compressed values are float.
 template <class Arrays>
 class PackedRun {
  public:
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// `compressor` is packed or linear. `in_nodes`: ranks of a node sum their gradients first, and each owns a shard. `arrays` and
-  /// `estimate` outlive it.
+  /// `compressor` is packed or linear. `in_nodes`: the ranks of a node sum their gradients first, and each owns a shard. `arrays`
+  /// and `estimate` must outlive the object.
   PackedRun(const AllreduceConfig& config, const ExchangeSpec& whole, const AllreduceRow& algorithm,
             const compress::Compressor& compressor, const FeedbackRules& rules, NcclGroups* nccl, bool in_nodes, Arrays& arrays,
             Estimate<Arrays>& estimate)
@@ -56,11 +56,11 @@ class PackedRun {
                     : Arrays::staged(compressor.row->exchange(compressor.parameters, linear_spec(whole, algorithm)), mine);
   }
 
-  /// The elements of which this rank keeps a residual.
+  /// Return the range of elements of which this rank keeps a residual.
   [[nodiscard]] std::int64_t begin() const { return map_ && owns() ? map_->begin(map_->mine()) : 0; }
   [[nodiscard]] std::int64_t size() const { return count_; }
 
-  /// `data`, the gradient, becomes the update, unless the outcome has an error.
+  /// Overwrites `data`, the gradient, with the update, unless the outcome has an error.
   task<StepOutcome> exchange(Channel channel, G* data, ErrorReport input_error, std::int64_t iteration) {
     if (!input_error && in_node_ && !in_node_->usable()) input_error = ErrorReport(InputError::nccl_aborted, channel.rank());
     input_error = co_await soundness_.check(channel, data, input_error);
@@ -79,16 +79,16 @@ class PackedRun {
     co_return outcome;
   }
 
-  /// Without messages: what this rank contributes. Not of shards, and of packed ones only.
+  /// Encodes this rank's contribution without messages. Only for packed compressors, and only without shards.
   std::int64_t encode(encoded::Writer& writer, const G* gradient, std::int64_t iteration, std::byte* out) {
-    const T* const values = feedback_ ? run_here(compensated(gradient)) : gradient;  // none: there are no elements
+    const T* const values = feedback_ ? run_here(compensated(gradient)) : gradient;  // without it there are no elements
     return writer.write_packed(draw(iteration), values, out, residual_.data());
   }
-  /// Whether ranks of a node share what they exchange.
+  /// Returns true if the ranks of a node share what they exchange.
   [[nodiscard]] bool in_nodes() const { return map_.has_value(); }
 
   [[nodiscard]] std::span<const T> residual() const { return {residual_.data(), static_cast<std::size_t>(residual_.size())}; }
-  /// Takes over what `other` keeps of gradients, of the same elements.
+  /// Takes over the residual and the feedback of `other`, which must be of the same elements.
   void take(PackedRun& other) {
     std::swap(residual_, other.residual_);
     if (feedback_ && other.feedback_) feedback_->take(*other.feedback_);
@@ -116,7 +116,7 @@ class PackedRun {
 
  private:
   using Array = typename Arrays::template Array<T>;
-  /// Updates take the place of gradients as they are.
+  /// True if the update can be written over the gradient without conversion.
   static constexpr bool in_place = std::is_same_v<G, T>;
 
   task<void> sum(Channel channel, G* data, std::int64_t iteration) {
@@ -145,7 +145,7 @@ class PackedRun {
       ExchangeSpec part = whole;
       part.count = count;
       part.divisor = divisor;
-      part.shared = {};  // where a second sum would overwrite the first before all have read it
+      part.shared = {};  // in shared memory a second sum would overwrite the first before all ranks have read it
       return algorithm.make_dense<float>(part);
     };
     return {whole.count, whole.final_k, whole.ranks, whole.divisor, make_dense};
@@ -161,7 +161,7 @@ class PackedRun {
     const StageScope stage = channel.stage(Stage::select);
     co_return co_await compensated(gradient);
   }
-  /// What is to be compressed, in the residual if there is one.
+  /// Returns the array to compress: the residual if there is one.
   task<const T*> compensated(const G* gradient) {
     if (feedback_->idle()) co_return taken_up(gradient);
     const T* const prepared = co_await feedback_->prepare(gradient, residual_.data());
@@ -188,14 +188,14 @@ class PackedRun {
   std::uint64_t seed_;
   std::uint32_t rank_;
   std::int64_t whole_count_;
-  std::int64_t count_;  // of my shard, where the algorithm shards
+  std::int64_t count_;  // of this rank's shard if the algorithm shards
   Soundness<Arrays> soundness_;
   std::optional<ShardMap> map_;
   std::optional<typename Arrays::NodeShards> in_node_;
   std::optional<ErrorFeedback<Arrays>> feedback_;
   std::unique_ptr<CompressedExchange> exchange_;
   Array residual_;  // empty without error feedback
-  Array wide_;      // where gradients are narrower: them, then the update
+  Array wide_;      // if gradients are narrower: first the gradient, then the update
 };
 
 }  // namespace weir::detail

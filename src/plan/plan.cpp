@@ -189,7 +189,7 @@ ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate) const {
 
 void PlanImpl::completed() {
   const auto seconds = [&](Stage stage) { return run.seconds[static_cast<std::size_t>(stage)]; };
-  // A compressor encodes and decodes within the exchange: that is told apart from its messages.
+  // A compressor encodes and decodes within the exchange; this time is separated from that of its messages.
   const double encode = seconds(Stage::encode), decode = seconds(Stage::decode);
   statistics.seconds_select = seconds(Stage::select) + seconds(Stage::check_finite) + encode;
   statistics.seconds_in_node = seconds(Stage::in_node_reduce) + seconds(Stage::in_node_allgather);
@@ -207,7 +207,7 @@ void PlanImpl::completed() {
   statistics.messages_received = traffic.messages_received;
   if (run.error || comm->engine.detail_observers().empty()) return;
   const double ratio = compression(config.count * type_bytes(config.type), statistics.payload_bytes_sent);
-  comm->tell_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
+  comm->notify_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
 }
 
 double PlanImpl::residual_norm() const {
@@ -220,8 +220,9 @@ double PlanImpl::residual_norm() const {
 
 namespace {
 
-/// Collective. All that the candidates take together with other ranks, before anything that can fail on one alone: they run one at
-/// a time, so one of each serves all. The outcome says why ranks of a node exchange by messages, if they would rather not.
+/// Collective. Takes all resources that candidates share with other ranks. This comes before anything that can fail on one rank
+/// alone. Candidates run one at a time, so one resource of each kind serves all. The outcome says why the ranks of a node exchange
+/// by messages, if they do.
 Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::vector<AllreduceConfig>& candidates) {
   bool needs_lane = false, needs_memory = false;
   for (const AllreduceConfig& candidate : candidates) {
@@ -246,7 +247,7 @@ std::shared_ptr<PlanImpl> make_on_host(std::shared_ptr<CommunicatorState> comm, 
 }  // namespace
 
 std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, const AllreduceConfig& config) {
-  // 1. What all want is the same, and what `auto` stands for.
+  // 1. Check that all ranks want the same, and choose what `auto` stands for.
   Choice choice;
   bool asks_costs = false;
   ConfigCard mine = make_card(config);
@@ -260,12 +261,12 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   if (is_automatic(config.algorithm)) choice = choose_algorithm(*comm, config);
   if (asks_costs) static_cast<void>(comm->agreed_machine());
 
-  // 2. What is taken together.
+  // 2. Take what ranks share.
   const Outcome by_messages = take_resources(*comm, lease, choice.candidates);
   DeviceNeeds needs;
   if (config.memory == MemorySpace::cuda) needs = connect_device(*comm, choice.candidates.front(), lease.tag());
 
-  // 3. What each rank makes by itself.
+  // 3. Make what each rank makes by itself.
   std::shared_ptr<PlanImpl> plan;
   std::string in_force;
   comm->agree("making a plan", "plan", config.name, [&] {

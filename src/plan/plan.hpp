@@ -1,4 +1,4 @@
-// plan.hpp: gradient in, update out: compensate, select, exchange, apply; and the state that lives on.
+// plan.hpp: gradient in, update out: compensate, select, exchange, apply; and the state that is kept between runs.
 #pragma once
 
 #include <memory>
@@ -16,34 +16,36 @@
 
 namespace weir::detail {
 
-/// A sparse, or, without indices, a dense vector in the plan's memory space, of the type in which it sums.
+/// A sparse vector, or a dense one if `indices` is nullptr. It lies in the plan's memory space and has the type in which the plan
+/// sums.
 struct AnyVector {
   const std::uint32_t* indices = nullptr;
   const void* values = nullptr;
   std::int64_t count = 0;
 };
 
-/// One plan, whatever its element type.
+/// One plan, independent of its element type.
 class PlanImpl : public AsynchronousCall {
  public:
-  /// With the counters of all `candidates`, the first of which is in force.
+  /// Has the counters of all `candidates`. The first candidate is in force.
   PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease);
 
-  /// One of `dense` and `sparse_only` is the gradient; null pointers, wrong sizes and wrong memory are reported by all ranks.
+  /// Starts a run. The gradient is either `dense` or `sparse_only`. All ranks report null pointers, wrong sizes and wrong memory.
   void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
     begin(dense, sparse_only, count, type, stream, false);
   }
-  /// The same, until it has finished.
+  /// Does the same as start(), and waits until the run has finished.
   void run_to_end(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
     begin(dense, sparse_only, count, type, stream, true);
     wait();
   }
   virtual void reset() = 0;
-  /// Not while a run is in flight. As AllreducePlan::scale_residual.
+  /// See AllreducePlan::scale_residual. Must not be called while a run is in flight.
   virtual void scale(double factor) = 0;
-  /// All that reset() resets. Throws Error(WEIR_ERR_BUSY) while a run is in flight. A state can be restored to a plan that was made
-  /// with the same configuration and candidates by the same rank of as many: WEIR_ERR_ARGUMENT where the state shows that it was
-  /// not. Restoring is a rank's own affair: see to it that all ranks do, or none.
+  /// Visits all that reset() resets. Throws Error(WEIR_ERR_BUSY) while a run is in flight. A state can be restored only to a plan
+  /// that the same rank, among the same number of ranks, made with the same configuration and candidates. Throws
+  /// Error(WEIR_ERR_ARGUMENT) if the state shows that this was not so. Each rank restores on its own: the caller must ensure that
+  /// all ranks restore, or none.
   void visit_state(StateVisitor& visitor);
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
   [[nodiscard]] virtual AnyVector update() const = 0;
@@ -52,22 +54,23 @@ class PlanImpl : public AsynchronousCall {
   /// See AllreducePlan.
   [[nodiscard]] std::int64_t encoded_bytes();
   std::int64_t encode(std::span<const float> gradient, std::span<std::byte> out);
-  /// Ends the plan for its owner: a run in flight is finished for the other ranks, and delivers nothing densely any more. As
+  /// Ends the plan for its owner. A run in flight is finished for the sake of other ranks, and no longer writes a dense result. See
   /// detail::retire.
   [[nodiscard]] bool retire() noexcept;
-  /// Whether the caller's gradient may still be touched.
+  /// Returns true if the caller's gradient may still be touched.
   [[nodiscard]] bool has_owner() const { return has_owner_; }
-  /// Whether the caller's gradient is there until the run has finished.
+  /// Returns true if the caller's gradient stays valid until the run has finished.
   [[nodiscard]] bool caller_waits() const { return caller_waits_; }
-  /// What the algorithm of `candidate` is built for.
+  /// Returns the exchange for which the algorithm of `candidate` is built.
   [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate) const;
-  /// Returns how many runs have delivered. Schedules of density go by it where a rank encodes.
+  /// Returns how many runs have delivered. The density schedule counts by it when a rank encodes.
   [[nodiscard]] std::int64_t delivered_runs() const { return state_.delivered_runs; }
-  /// Returns how many of these were runs of all ranks together: those not encoded. Schedules of density go by it in such runs.
+  /// Returns how many of these were runs of all ranks together, that is, not encoded. The density schedule counts by it in such
+  /// runs.
   [[nodiscard]] std::int64_t common_runs() const { return state_.delivered_runs - state_.encoded_runs; }
 
-  AllreduceConfig config;   ///< in force: `algorithm` and wire settings are what `auto` stands for at present
-  std::string explanation;  ///< of the choice of algorithm, then what the plan itself has to say
+  AllreduceConfig config;   ///< in force; `algorithm` and the wire settings are those that `auto` stands for now
+  std::string explanation;  ///< the explanation of the choice of algorithm, followed by the plan's own
   Statistics statistics;
   /// See AllreducePlan.
   [[nodiscard]] std::int64_t counter(std::string_view name) const;
@@ -79,28 +82,29 @@ class PlanImpl : public AsynchronousCall {
     state_ = {};
     for (Counter& counter : counters_) counter.runs = 0;
   }
-  /// What the plan's steps have, and whose turn it is.
+  /// Visits the state of the plan's steps, and the state of the trials.
   virtual void visit_steps(StateVisitor& visitor) = 0;
   virtual task<void> execute(void* dense, const void* sparse_only, ErrorReport input_error) = 0;
-  /// Whether the network reads and writes the caller's gradient during the next run. The same on all ranks.
+  /// Returns true if the network reads and writes the caller's gradient during the next run. The same on all ranks.
   [[nodiscard]] virtual bool in_place() const = 0;
-  /// What encodes this plan's gradients, and most bytes of one. Throws Error(WEIR_ERR_STATE) where the plan cannot encode.
+  /// Prepares the encoding of this plan's gradients. Returns the most bytes of one. Throws Error(WEIR_ERR_STATE) if the plan cannot
+  /// encode.
   virtual std::int64_t prepare_encoding() = 0;
-  /// After that. All is as a run needs it; returns the bytes.
+  /// Encodes one gradient after prepare_encoding(), with the plan's state as a run needs it. Returns the bytes written.
   virtual std::int64_t encode_run(const float* gradient, std::byte* out) = 0;
-  /// What is wrong with the memory that a run was given.
+  /// Returns the error in the memory that the caller gave to a run, if any.
   [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
-  /// Says what happens to a run whose ranks have agreed on this error; 0: on no error.
+  /// Returns what happens to a run whose ranks have agreed on this error. Without an error the run is delivered.
   [[nodiscard]] Verdict verdict_of(ErrorReport input_error) const;
-  /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of one that is refused.
+  /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of a refused run.
   void conclude(const StepOutcome& outcome);
 
  private:
-  /// What lives on, besides that of steps.
+  /// Holds what is kept between runs, besides the state of the steps.
   struct State {
     std::int64_t runs = 0;
     std::int64_t delivered_runs = 0;
-    std::int64_t encoded_runs = 0;  ///< of these
+    std::int64_t encoded_runs = 0;  ///< of `delivered_runs`
 
     void visit(StateVisitor& visitor);
   };

@@ -14,7 +14,7 @@
 namespace weir {
 namespace {
 
-constexpr double warmup_density = 0.25;  // where DGC starts: sparsity 75 %
+constexpr double warmup_density = 0.25;  // DGC starts at a sparsity of 75 %
 constexpr std::int64_t most_elements = std::int64_t{1} << 48;
 }  // namespace
 
@@ -40,7 +40,7 @@ void check_memory(const AllreduceConfig& c) {
       c.algorithm);
 }
 
-/// Returns whether a compressor that the configuration names may pick the largest entries.
+/// Returns true if a compressor that the configuration names may pick the largest entries.
 bool picks_largest(const AllreduceConfig& c) {
   if (c.compressor.empty()) return true;
   const std::vector<compress::Compressor> compressors = compress::make_compressors(c.compressor, c.compressor_parameters);
@@ -50,7 +50,7 @@ bool picks_largest(const AllreduceConfig& c) {
   });
 }
 
-/// Returns the exchange by `row`, to which the configuration says `parameters`.
+/// Returns the exchange of `row` with the given `parameters`.
 ExchangeSpec exchange_of(const AllreduceConfig& c, const AllreduceRow& row, Parameters parameters) {
   const ThresholdMethod threshold = threshold_in_force(c, row.threshold);
   ExchangeSpec spec;
@@ -69,7 +69,7 @@ ExchangeSpec exchange_of(const AllreduceConfig& c, const AllreduceRow& row, Para
   return spec;
 }
 
-/// Checks the parameters of all algorithms, also of those that automatic choice will not take. What is wrong is wrong on every
+/// Checks the parameters of all algorithms, including those that automatic choice will not take, so that an error shows on every
 /// machine.
 void check_parameters(const AllreduceConfig& c) {
   if (!is_automatic(c.algorithm)) {
@@ -114,7 +114,7 @@ void check_config(const AllreduceConfig& c) {
 
 namespace {
 
-/// put(field, bits) for all that ranks must agree on.
+/// Calls put(field, bits) for each field on which ranks must agree.
 struct AgreedFieldsOfPlans {
   template <class Put>
   void operator()(const AllreduceConfig& c, Put&& put) const {
@@ -144,7 +144,8 @@ std::int64_t final_k(const AllreduceConfig& c) {
 
 namespace {
 
-/// base^(part / whole), for part < whole <= 2^62: the same bits on every processor, which std::pow does not promise and k needs.
+/// Returns base^(part / whole), for part < whole <= 2^62, with the same bits on every processor. std::pow does not promise that,
+/// and k needs it.
 double fractional_power(double base, std::int64_t part, std::int64_t whole) {
   std::uint64_t digits = 0;  // of part / whole in binary, after the point
   for (int i = 0; i < 64; ++i) {
@@ -179,7 +180,7 @@ Error gradient_error(ErrorReport input_error, const AllreduceConfig& config) {
   const int rank = input_error.rank();
   switch (input_error.kind<InputError>()) {
     case InputError::non_finite:
-      if (find_allreduce(config.algorithm).sharded)  // found in the sum of a node's shard
+      if (find_allreduce(config.algorithm).sharded)  // the value was found in the sum of a node's shard
         return {WEIR_ERR_NON_FINITE,
                 fmt::format("plan '{}': the gradients on the node of rank {} hold, or add up to, NaN or infinity{}; gradient and "
                             "residual are as before. Set non_finite to skip or propagate to accept it",

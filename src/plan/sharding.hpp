@@ -1,4 +1,4 @@
-// sharding.hpp: the in-node half of a plan whose algorithm shards (CommLib Algorithm 2, steps 1 and 4).
+// sharding.hpp: the in-node part of a plan whose algorithm shards (CommLib Algorithm 2, steps 1 and 4).
 #pragma once
 
 #include "collectives/allreduce.hpp"
@@ -7,7 +7,7 @@
 
 namespace weir::detail {
 
-/// Returns the exchange among the owners of `shard`. Shard 0 has the largest.
+/// Returns the exchange among the owners of `shard`. Shard 0 is the largest.
 [[nodiscard]] inline ExchangeSpec spec_of_shard(const ExchangeSpec& whole, const ShardMap& map, int shard) {
   ExchangeSpec spec = whole;
   spec.whole = std::make_shared<const ExchangeSpec>(whole);
@@ -20,7 +20,7 @@ namespace weir::detail {
   return spec;
 }
 
-/// Returns the exchange among the owners of this rank's shard; nothing is exchanged where it owns none.
+/// Returns the exchange among the owners of this rank's shard. It has no elements if this rank owns no shard.
 [[nodiscard]] inline ExchangeSpec spec_of_own_shard(const ExchangeSpec& whole) {
   const ShardMap map(*whole.topology, whole.count);
   if (map.mine() >= 0) return spec_of_shard(whole, map, map.mine());
@@ -41,7 +41,7 @@ class Sharding {
         allgather_(map, row.largest_update(spec_of_shard(whole, map, 0)),
                    map.shards() * row.largest_update(spec_of_shard(whole, map, 0)), whole) {}
 
-  /// My shard's part of k.
+  /// Returns the part of k that belongs to this rank's shard.
   [[nodiscard]] std::int64_t share(std::int64_t k, std::int64_t iteration) const {
     return map.mine() < 0 ? 0 : map.part_of(k, map.mine(), iteration);
   }

@@ -1,5 +1,5 @@
-// sparse_run.hpp: a run that exchanges entries (Ok-Topk Algorithm 2; CommLib Algorithm 2 where the algorithm shards): compensate,
-// select, exchange; then, once the caller's gradient may be touched, residual and dense result.
+// sparse_run.hpp: a run that exchanges entries (Ok-Topk Algorithm 2; CommLib Algorithm 2 if the algorithm shards): compensate,
+// select, exchange. Once the caller's gradient may be touched, it updates the residual and writes the dense result.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,8 @@ class SparseRun {
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// `exchange` is what this rank takes part in: of `whole`, or, where `in_nodes`, of its shard (spec_of_own_shard). `arrays` and
-  /// `estimate` outlive it.
+  /// `exchange` is the exchange that this rank takes part in: `whole`, or that of its shard (spec_of_own_shard) if `in_nodes`.
+  /// `arrays` and `estimate` must outlive the object.
   SparseRun(const AllreduceConfig& config, const ExchangeSpec& whole, const ExchangeSpec& exchange, const AllreduceRow& row,
             const ContributionRules& rules, NcclGroups* nccl, bool in_nodes, Arrays& arrays, Estimate<Arrays>& estimate)
       : arrays_(arrays),
@@ -48,19 +48,19 @@ class SparseRun {
         count_(whole.count),
         counters_(row.counters) {
     if (in_nodes) sharding_.emplace(whole, row, nccl);
-    if (sharding_ && sharding_->map.mine() < 0) return;  // this rank only gives and receives
+    if (sharding_ && sharding_->map.mine() < 0) return;  // this rank only passes gradients on and receives the result
     algorithm_ = Arrays::make_sparse(row, exchange);
     contribution_.emplace(rules, arrays);
   }
 
-  /// All messages of a run. The caller's gradient may be touched no more until apply().
+  /// Sends and receives all messages of a run. After that the caller's gradient must not be touched until apply().
   task<StepOutcome> exchange(Channel channel, const StepInput<G>& input, std::int64_t k) {
     StepOutcome outcome;
     outcome.sparse = true;
     outcome.k = k;
     ErrorReport input_error = input.input_error;
     const G* gradient = input.gradient();
-    if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of my shard takes the place of the gradient
+    if (sharding_) {  // CommLib Algorithm 2: 1. the node's sum of this rank's shard replaces the gradient
       gradient = co_await sharding_->node_sum.run(channel, gradient, input.caller_waits, input_error);
       input_error = sharding_->node_sum.input_error();
       k = sharding_->share(k, input.iteration);
@@ -94,7 +94,7 @@ class SparseRun {
     outcome.counted = whole_.counted;
     co_return outcome;
   }
-  /// After exchange(). `gradient_is_there`: the caller's gradient may be read. `result` may be nullptr.
+  /// Finishes the run after exchange(). `gradient_is_there`: the caller's gradient may be read. `result` may be nullptr.
   void apply(Verdict verdict, bool gradient_is_there, G* result) {
     // 3. what was delivered leaves the residual
     if (selected_ && verdict == Verdict::delivered)
@@ -110,12 +110,12 @@ class SparseRun {
     else if (result != nullptr)
       arrays_.densify(result, count_, update_);
   }
-  /// Returns the update of the last run; empty from forget_update() on.
+  /// Returns the update of the last run, or an empty vector after forget_update().
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   void forget_update() { update_ = {}; }
 
-  /// Writes what this rank contributes, as bytes: all that it selects counts as delivered. Returns 0, with the residual as before,
-  /// where the gradient is not finite and may not be. Not where the algorithm shards.
+  /// Writes this rank's contribution as bytes. All selected entries count as delivered. Returns 0, and leaves the residual
+  /// unchanged, if the gradient is not finite and must be. Must not be called if the algorithm shards.
   std::int64_t encode(encoded::Writer& writer, const G* gradient, std::int64_t k, std::int64_t iteration, std::byte* out,
                       StepOutcome& outcome) {
     if (!run_here(contribution_->select(gradient, k, draw(iteration)))) {
@@ -139,7 +139,7 @@ class SparseRun {
     if (algorithm_) algorithm_->scale(factor);
     if (contribution_) contribution_->scale(factor);
   }
-  /// Takes over what `other` keeps of gradients, of the same elements.
+  /// Takes over the residual and the feedback of `other`, which must be of the same elements.
   void take(SparseRun& other) {
     if (contribution_ && other.contribution_) contribution_->take(*other.contribution_);
   }
@@ -161,11 +161,11 @@ class SparseRun {
       visitor.array("residual", static_cast<T*>(nullptr), 0, copy);
   }
 
-  /// The elements of which this rank keeps a residual.
+  /// Return the range of elements of which this rank keeps a residual.
   [[nodiscard]] std::int64_t begin() const { return sharding_ ? sharding_->begin() : 0; }
   [[nodiscard]] std::int64_t size() const { return sharding_ ? sharding_->size() : count_; }
   [[nodiscard]] std::span<const T> residual() const { return contribution_ ? contribution_->residual() : std::span<const T>(); }
-  /// Whether ranks of a node sum their gradients first.
+  /// Returns true if the ranks of a node sum their gradients first.
   [[nodiscard]] bool in_nodes() const { return sharding_.has_value(); }
   [[nodiscard]] Explanation explanation() const { return algorithm_ ? algorithm_->explanation() : Explanation{}; }
   [[nodiscard]] std::int64_t memory_bytes() const {
@@ -183,12 +183,12 @@ class SparseRun {
   std::int64_t count_;
   std::span<const CounterInfo> counters_;
   std::optional<Sharding<Arrays>> sharding_;
-  std::unique_ptr<SparseAllreduce<T>> algorithm_;     // of owners of a shard, where the algorithm shards
-  std::optional<Contribution<Arrays>> contribution_;  // likewise
+  std::unique_ptr<SparseAllreduce<T>> algorithm_;     // among the owners of a shard if the algorithm shards
+  std::optional<Contribution<Arrays>> contribution_;  // of a shard if the algorithm shards
   SparseVector<T> update_;
-  // From exchange() to apply():
+  // Valid from exchange() to apply():
   bool selected_ = false;
-  SparseOutcome<T> whole_, mine_;  // mine_: of the exchange that this rank contributed to
+  SparseOutcome<T> whole_, mine_;  // mine_: of the exchange to which this rank contributed
 };
 
 }  // namespace weir::detail

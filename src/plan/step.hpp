@@ -1,5 +1,5 @@
-// step.hpp: gradient in, update out, with one algorithm; and the state of that which lives on. A run is dense, packed or sparse;
-// the iteration says which. One control flow for both memories.
+// step.hpp: gradient in, update out, with one algorithm; and the state kept between runs. A run is dense, packed or sparse; the
+// iteration decides which. Both memories share one control flow.
 #pragma once
 
 #include <memory>
@@ -29,8 +29,9 @@ class Step {
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// `configuration` names an algorithm, `whole` is what it is for. `channel` is of the plan's runs. In CUDA memory dense runs need
-  /// `nccl`, and so do algorithms that shard: without it they run flat. `comm` and what `whole` refers to outlive the step.
+  /// `configuration` names an algorithm. `whole` is the exchange that the step is for. `channel` is that of the plan's runs. In
+  /// CUDA memory dense runs need `nccl`. Algorithms that shard need it too, and run flat without it. `comm` and what `whole` refers
+  /// to must outlive the step.
   Step(const CommunicatorState& comm, Channel channel, const AllreduceConfig& configuration, const ExchangeSpec& whole,
        NcclGroups* nccl, bool in_nodes)
       : compressor_(compressor_of(configuration)),
@@ -61,7 +62,7 @@ class Step {
     }
   }
 
-  /// All messages of a run.
+  /// Sends and receives all messages of a run.
   task<StepOutcome> exchange(Channel channel, StepInput<G> input) {
     if (sparse_) sparse_->forget_update();
     const std::int64_t k = scheduled(input.iteration);
@@ -74,7 +75,7 @@ class Step {
     }
     co_return co_await dense_->exchange(channel, input.dense, input.input_error);
   }
-  /// The rest of the run, without messages. `has_owner`: the caller's gradient may still be touched.
+  /// Does the rest of the run, without messages. `has_owner`: the caller's gradient may still be touched.
   void apply(const StepOutcome& outcome, Verdict verdict, bool has_owner, G* dense) {
     if (outcome.sparse)
       sparse_->apply(verdict, has_owner, has_owner ? dense : nullptr);
@@ -82,16 +83,16 @@ class Step {
       arrays_.fill_zero(dense, config_.count);
   }
 
-  // Runs without messages, as PlanImpl has them.
+  // Runs without messages; see PlanImpl.
 
-  /// Returns the most bytes of one.
+  /// Returns the most bytes of one encoded gradient.
   std::int64_t prepare_encoding() {
     const std::string_view why = why_not_encoded();
     if (!why.empty()) fail(WEIR_ERR_STATE, "plan '{}' cannot encode: {}", config_.name, why);
     if (!writer_) writer_.emplace(compressor_, config_.count, exchange_.largest_local, exchange_.wire());
     return writer_->most_bytes();
   }
-  /// Returns how many bytes it has written. Where the outcome has an error, that is 0: encode_zeros() writes them then.
+  /// Returns how many bytes it has written: 0 if the outcome has an error, and encode_zeros() then writes the message.
   std::int64_t encode(const float* gradient, std::int64_t iteration, std::byte* out, StepOutcome& outcome) {
     if constexpr (encodes) {
       if (sparse_) {
@@ -115,13 +116,13 @@ class Step {
     estimate_.reset();
     for_each_part([](auto& part) { part.reset(); });
   }
-  /// What is kept of gradients becomes `factor` times what it was.
+  /// Multiplies by `factor` what is kept of gradients.
   void scale(double factor) {
     estimate_.scale(factor);
     for_each_part([&](auto& part) { part.scale(factor); });
     arrays_.finish();
   }
-  /// All that reset() resets, and what it belongs to.
+  /// Visits all that reset() resets, and the description of what it belongs to.
   void visit_state(StateVisitor& visitor) {
     const Region mine = range_of(config_.count, residual_begin(), residual_size());
     visitor.text("algorithm", config_.algorithm, Share::layout);
@@ -141,12 +142,12 @@ class Step {
     estimate_.visit_state(visitor, copy);
     if (visitor.restores() && sparse_) sparse_->forget_update();
   }
-  /// Whether both keep a residual of the same elements, and what else their compressors remember: on all ranks alike.
+  /// Returns true if both steps keep the same state, so that it can be moved. The answer is the same on all ranks.
   [[nodiscard]] bool keeps_the_same(const Step& other) const {
     return compressor_.row == other.compressor_.row && compressor_.parameters == other.compressor_.parameters &&
            sums_in_nodes() == other.sums_in_nodes();
   }
-  /// This step, which is fresh, goes on with the residual of `last`, which keeps the same and is fresh afterwards.
+  /// Moves the state of `last`, which keeps the same state, into this step, which must be as new. `last` is as new afterwards.
   void take_residual(Step& last) {
     estimate_.take(last.estimate_);
     if (sparse_ && last.sparse_) sparse_->take(*last.sparse_);
@@ -164,7 +165,7 @@ class Step {
     return sparse_ ? sparse_->residual() : packed_ ? packed_->residual() : std::span<const T>();
   }
   [[nodiscard]] SparseVector<T> update() const { return sparse_ ? sparse_->update() : SparseVector<T>{}; }
-  /// Whether the run of that iteration exchanges the gradient in place. The same on all ranks.
+  /// Returns true if the run of that iteration exchanges the gradient in place. The same on all ranks.
   [[nodiscard]] bool in_place(std::int64_t iteration) const { return scheduled(iteration) < 0; }
   [[nodiscard]] const AllreduceConfig& config() const { return config_; }
   [[nodiscard]] Explanation explanation() const { return sparse_ ? sparse_->explanation() : Explanation{}; }
@@ -186,7 +187,8 @@ class Step {
     config.threshold_parameters = threshold.parameters.text();
     return config;
   }
-  /// The row of the algorithm, or of what takes its place where it would be meaningless.
+  /// Returns the algorithm's row, or the row that replaces it if the transport lacks what the algorithm needs. Logs what differs
+  /// from the name.
   [[nodiscard]] static const AllreduceRow& row_in_force(const CommunicatorState& comm, const AllreduceConfig& config) {
     const AllreduceRow& row = find_allreduce(config.algorithm);
     const auto say = [&](std::string_view what) {
@@ -200,7 +202,7 @@ class Step {
     if (row.by_switch) say(switch_groups_text(comm.topology));
     return row;
   }
-  /// Returns the exchange in force. For entries, it is among the owners of this rank's shard where the algorithm shards.
+  /// Returns the exchange in force. If entries travel and the algorithm shards, it is that among the owners of this rank's shard.
   [[nodiscard]] static ExchangeSpec exchange_in_force(const ExchangeSpec& whole, const AllreduceRow& row, bool in_nodes) {
     ExchangeSpec exchange = row.sparse() && in_nodes ? spec_of_own_shard(whole) : whole;
     exchange.along_switches = row.by_switch && exchange.ranks == whole.topology->node_count();
@@ -215,7 +217,7 @@ class Step {
   [[nodiscard]] std::string_view algorithm_of_dense_runs() const {
     return row_.dense() ? row_.name : in_nodes_ ? "dense_torus2d" : Arrays::flat_dense;
   }
-  /// Gradients are multiplied there, too.
+  /// Applies feedback_gain, by which dense runs multiply gradients, too.
   [[nodiscard]] ExchangeSpec of_dense_runs(ExchangeSpec whole) const {
     whole.divisor /= config_.feedback_gain;
     return whole;
@@ -223,10 +225,10 @@ class Step {
   /// Returns k of an iteration; a negative number for one that is not sparse.
   [[nodiscard]] std::int64_t scheduled(std::int64_t iteration) const { return sparse_ ? scheduled_k(config_, iteration) : -1; }
 
-  /// Whether ranks of a node sum their gradients first, and each keeps what is of its shard.
+  /// Returns true if the ranks of a node sum their gradients first, and each keeps the residual of its shard.
   [[nodiscard]] bool sums_in_nodes() const { return (sparse_ && sparse_->in_nodes()) || (packed_ && packed_->in_nodes()); }
   [[nodiscard]] std::int64_t residual_size() const { return sparse_ ? sparse_->size() : packed_ ? packed_->size() : config_.count; }
-  /// Why encode() is refused; empty: it is not.
+  /// Returns why encode() is refused, or an empty text if it is not.
   [[nodiscard]] std::string_view why_not_encoded() const {
     if (!encodes && config_.memory == MemorySpace::cuda) return "its memory is cuda; encode takes host memory";
     if (!encodes) return "its type is float64; encode takes float32";
@@ -237,7 +239,7 @@ class Step {
     if (config_.dense_iterations > 0) return "its first runs are dense; dense_iterations must be 0";
     return {};
   }
-  /// Those that something lives on in.
+  /// Calls `f` with each part that keeps state.
   template <class F>
   void for_each_part(F f) {
     if (sparse_) f(*sparse_);
@@ -254,7 +256,7 @@ class Step {
   std::optional<DenseRun<Arrays>> dense_;
   std::optional<PackedRun<Arrays>> packed_;
   std::optional<SparseRun<Arrays>> sparse_;
-  std::optional<encoded::Writer> writer_;  // once something has been encoded
+  std::optional<encoded::Writer> writer_;  // present once something has been encoded
 };
 
 }  // namespace weir::detail

@@ -5,7 +5,7 @@
 namespace weir::detail {
 namespace {
 
-constexpr std::int64_t most_kept = 4096;  // times of one candidate: more say no more
+constexpr std::int64_t most_kept = 4096;  // times per candidate; more would not improve the median
 
 }  // namespace
 
@@ -47,7 +47,8 @@ bool Trials::count_run(double seconds) {
   return best_ == nobody && std::all_of(trials_.begin(), trials_.end(), [&](const Trial& trial) { return trial.runs >= runs_; });
 }
 
-/// In the first half thresholds get warm, and the first run of a turn takes over what the last candidate has kept.
+/// Times runs only in the second half, once thresholds have settled. Skips the first run of a turn, which takes over the last
+/// candidate's residual.
 void Trials::note_run(double seconds) {
   Trial& trial = trials_[turn()];
   const std::int64_t round = trial.runs / turn_length(), place = trial.runs % turn_length(), rounds = runs_ / turn_length();
@@ -58,7 +59,7 @@ void Trials::note_run(double seconds) {
   ++trial.timed;
 }
 
-/// The median: one run that waited for something else says nothing about the candidate.
+/// Takes the median, so that a run that waited for something else does not count.
 void Trials::typical_nanoseconds(std::span<std::uint64_t> out) {
   for (std::size_t i = 0; i < trials_.size(); ++i) {
     const auto begin = trials_[i].nanoseconds.begin(), end = begin + trials_[i].timed;

@@ -1,5 +1,5 @@
-// trials.hpp: candidates of automatic choice take turns in a plan's first runs, until the fastest stays. Whose turn it is, and how
-// long each has taken; their steps are the plan's.
+// trials.hpp: the turns of candidates in the first runs of a plan with automatic choice: whose turn it is, and how long each has
+// taken. The fastest candidate stays. The plan owns the candidates' steps.
 #pragma once
 
 #include <cstddef>
@@ -12,30 +12,31 @@
 
 namespace weir::detail {
 
-/// All of it lives on. The first candidate has `runs` runs that only warm up, then they take turns of a few runs until each has had
-/// as many, so that what the machine does meanwhile hits all alike; then the fastest stays.
+/// Schedules and times the candidates. All of it is kept between runs. First, the first candidate has `runs` warm-up runs. Then
+/// candidates take turns of a few runs each until each has had `runs` runs, so that other load on the machine hits all of them
+/// equally. Then the fastest stays.
 class Trials {
  public:
   Trials(std::size_t candidates, std::int64_t runs);
-  /// As before the first run. What has been decided stays.
+  /// Returns to the state before the first run. A decision is kept.
   void reset();
   void visit(StateVisitor& visitor);
 
-  /// One candidate, the best, runs for good.
+  /// Returns true once one candidate, the best, runs for good.
   [[nodiscard]] bool decided() const { return decided_; }
   [[nodiscard]] std::size_t turn() const { return static_cast<std::size_t>(turn_); }
-  /// Whose residual has not been handed on to the candidate whose turn it is.
+  /// Returns the candidate that still holds a residual for the candidate whose turn it is, if any.
   [[nodiscard]] std::optional<std::size_t> leftover() const;
   [[nodiscard]] bool needs(std::size_t candidate) const;
 
-  /// Before a run. True where it is another candidate's turn than in the last one: the last one's residual is left over.
+  /// Call before each run. Returns true if the turn has passed to another candidate: the previous one's residual is then left over.
   bool take_turns();
   void handed_on() { leftover_ = nobody; }
-  /// A run without error, before its update is applied, which takes as long as the candidate's last time. True where all have been
-  /// tried, and the best must be chosen.
+  /// Records a successful run before its update is applied; the time of applying is taken from the candidate's previous run.
+  /// Returns true if all candidates have been tried and the best must be chosen.
   bool count_run(double seconds);
   void note_apply(double seconds) { trials_[turn()].seconds_apply = seconds; }
-  /// Writes each candidate's typical time in nanoseconds to `out`; 0 where no run was timed.
+  /// Writes each candidate's typical time in nanoseconds to `out`, or 0 if no run of it was timed.
   void typical_nanoseconds(std::span<std::uint64_t> out);
   void choose(std::size_t best) { best_ = static_cast<std::int64_t>(best); }
 
@@ -45,18 +46,18 @@ class Trials {
   struct Trial {
     std::int64_t runs = 0;
     std::int64_t timed = 0;
-    std::vector<std::uint64_t> nanoseconds{};  ///< of `timed` runs, and room for more
-    double seconds_apply = 0;                  ///< in the last one
+    std::vector<std::uint64_t> nanoseconds{};  ///< the first `timed` hold the times of runs
+    double seconds_apply = 0;                  ///< of the last run
   };
 
   [[nodiscard]] std::int64_t turn_length() const { return runs_ < 8 ? runs_ : 4; }
   void note_run(double seconds);
 
-  std::int64_t runs_;  // of each
+  std::int64_t runs_;  // per candidate
   std::vector<Trial> trials_;
-  std::int64_t warm_runs_ = 0;  // before the first turn
+  std::int64_t warm_runs_ = 0;  // completed before the first turn
   std::int64_t turn_ = 0;
-  std::int64_t best_ = nobody;  // once all have been tried
+  std::int64_t best_ = nobody;  // set once all have been tried
   std::int64_t leftover_ = nobody;
   bool decided_;
 };

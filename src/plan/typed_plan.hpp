@@ -1,5 +1,5 @@
-// typed_plan.hpp: a plan for one memory and element type: one step, or, while automatic choice tries several, the one whose turn it
-// is.
+// typed_plan.hpp: a plan for one memory and element type. It has one step, or one for each candidate while automatic choice tries
+// several; the candidate whose turn it is then runs.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ class TypedPlan final : public PlanImpl {
   using G = typename Arrays::Gradient;
   using T = typename Arrays::Value;
 
-  /// Several `candidates` have trials. In CUDA memory all of these keep a residual of the same elements. `nccl` and `in_nodes` as
-  /// for steps.
+  /// Several `candidates` are tried in turn. In CUDA memory all of them must keep a residual of the same elements. `nccl` and
+  /// `in_nodes` are as for Step.
   TypedPlan(std::shared_ptr<CommunicatorState> communicator, const std::vector<AllreduceConfig>& candidates, Lease lease,
             NcclGroups* nccl, bool in_nodes)
       : PlanImpl(std::move(communicator), candidates, std::move(lease)),
@@ -82,7 +82,7 @@ class TypedPlan final : public PlanImpl {
 
  protected:
   [[nodiscard]] InputError memory_error(const void* gradient, void* stream) override { return stream_.error_of(gradient, stream); }
-  /// While candidates take turns, any may be next.
+  /// Asks all candidates, since any of them may be next while they take turns.
   [[nodiscard]] bool in_place() const override {
     return std::any_of(steps_.begin(), steps_.end(), [&](const auto& step) { return step && step->in_place(common_runs()); });
   }
@@ -102,14 +102,14 @@ class TypedPlan final : public PlanImpl {
 
  private:
   [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
-  /// Who holds the residual: the last candidate until the next has taken it over.
+  /// Returns the step that holds the residual: the last candidate until the next has taken it over.
   [[nodiscard]] const Step<Arrays>& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
 
   task<void> execute(void* dense, const void* sparse_only, ErrorReport input_error) override {
     StageScope stage = channel().stage(Stage::communicate);
     if (!trials_.decided()) take_turns();
     StepInput<G> input{static_cast<G*>(dense), static_cast<const G*>(sparse_only), input_error, common_runs(), caller_waits()};
-    std::optional<typename Arrays::Stream::Work> work;  // later work on the caller's stream comes after that of this run
+    std::optional<typename Arrays::Stream::Work> work;  // makes later work on the caller's stream wait for that of this run
     if (!input_error) work.emplace(stream_);
     const bool hands_over = trials_.leftover() && !input_error;
     if (hands_over) add_leftover(input);
@@ -122,8 +122,8 @@ class TypedPlan final : public PlanImpl {
     if (!trials_.decided()) trials_.note_apply(seconds_in(Stage::apply));
   }
 
-  /// Ends the run. Throws, within the stage in which it fails, if it is refused. Without messages, since a sparse run awaits the
-  /// caller, on whom they would depend.
+  /// Ends the run. If the run is refused, throws within the stage in which it fails. Sends no messages: a sparse run waits for the
+  /// caller here, and other ranks would wait with it.
   task<void> apply(const StepOutcome& outcome, Verdict verdict, G* dense) {
     if (!outcome.sparse) {
       current_->apply(outcome, verdict, has_owner(), dense);
@@ -141,7 +141,7 @@ class TypedPlan final : public PlanImpl {
     conclude(outcome);
   }
 
-  /// No messages: the gradient is read before anything is waited for.
+  /// Sends no messages, since the gradient is read before anything is waited for.
   void take_turns() {
     if (trials_.take_turns()) {
       Step<Arrays>& last = *current_;
@@ -154,18 +154,18 @@ class TypedPlan final : public PlanImpl {
     if (trials_.decided()) drop_steps();
   }
 
-  /// The best is the one that was fastest on its slowest rank.
+  /// Chooses the candidate that was fastest on its slowest rank.
   task<void> compare() {
     trials_.typical_nanoseconds(times_);
     const auto count = static_cast<std::int64_t>(steps_.size());
     const Channel channel(comm->engine, comm->topology, run, traffic);
     const StageScope stage = channel.stage(Stage::compare_candidates);
     co_await allreduce_control(channel, times_.data(), count, count, times_.data() + count);
-    if (comm->settings.log >= LogLevel::info) tell_times();
+    if (comm->settings.log >= LogLevel::info) log_times();
     trials_.choose(static_cast<std::size_t>(std::min_element(times_.begin(), times_.begin() + count) - times_.begin()));
   }
 
-  void tell_times() const {
+  void log_times() const {
     std::string text;
     for (std::size_t i = 0; i < steps_.size(); ++i)
       text +=
@@ -187,7 +187,8 @@ class TypedPlan final : public PlanImpl {
     config.threshold_parameters = current_->config().threshold_parameters;
   }
 
-  /// Once trials have decided, the chosen step stays, and, until its residual has been handed on, the one before.
+  /// Drops unneeded steps once trials have decided. The chosen step stays; so does the previous one until its residual is handed
+  /// on.
   void drop_steps() {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (!trials_.needs(i)) steps_[i].reset();
@@ -197,7 +198,7 @@ class TypedPlan final : public PlanImpl {
 
   static constexpr bool may_keep_other_elements = std::is_same_v<Arrays, HostArrays<T>>;
 
-  /// What the last candidate has kept goes into the first gradient of the next: nothing is lost.
+  /// Adds the last candidate's residual to the next one's first gradient, so that nothing is lost.
   void add_leftover(StepInput<G>& input) {
     if constexpr (may_keep_other_elements) {
       const Step<Arrays>& last = *steps_[*trials_.leftover()];
@@ -256,11 +257,11 @@ class TypedPlan final : public PlanImpl {
 
   typename Arrays::Stream stream_;
   Trials trials_;
-  std::vector<std::uint64_t> times_;  // of all candidates, and scratch
+  std::vector<std::uint64_t> times_;  // of all candidates, followed by scratch
   std::vector<std::unique_ptr<Step<Arrays>>> steps_;
   std::string candidates_;  // their names
   Step<Arrays>* current_ = nullptr;
-  typename Arrays::template Array<T> gradient_;  // with a residual handed on
+  typename Arrays::template Array<T> gradient_;  // with the residual that is handed on
 };
 
 }  // namespace weir::detail

@@ -106,7 +106,7 @@ ends 2 "nowhere.h5" "$weir" checkpoint diff "$file" nowhere.h5
 
 # reshard: back to the first division, the file is unchanged, whatever divisions came in between
 cp "$file" before.h5
-out=$("$weir" checkpoint reshard "$file" 7.h5 --ranks 7 --per-node 3 2>notes)
+out=$("$weir" checkpoint reshard "$file" 7.h5 --ranks 7 --ranks-per-node 3 2>notes)
 expect "$out" "^7.h5: step 3, of 7 ranks on 3 nodes now, of 4 in a/checkpoint-3.h5$"
 expect "$(cat notes)" "array 'own' is local: it is empty on ranks 4 to 6"
 ends 0 "whole" "$weir" checkpoint verify 7.h5
@@ -119,7 +119,7 @@ expect "$shown" "touched +uint32 +block"
 expect "$shown" "elements +float64 +block .* 14 to 15 on each of 7 ranks$"
 expect "$shown" "elements +int64 +each .* 0 to 4 on each of 7 ranks$"
 ends 1 "^ranks: 4 and 7" "$weir" checkpoint diff "$file" 7.h5
-"$weir" checkpoint reshard 7.h5 4.h5 --ranks 4 --per-node 2 >/dev/null 2>&1
+"$weir" checkpoint reshard 7.h5 4.h5 --ranks 4 --ranks-per-node 2 >/dev/null 2>&1
 back=$("$weir" checkpoint diff "$file" 4.h5) || true
 expect_not "$back" "array|table|optimizer|schedule|value|^step|^run|nodes"
 "$weir" checkpoint reshard "$file" 1.h5 --ranks 1 >/dev/null 2>notes
@@ -128,8 +128,8 @@ expect "$(cat notes)" "array 'own' is local: what ranks 1 to 3 have of it is not
 [ -z "$("$weir" checkpoint diff "$file" again.h5)" ] || fail "the same division is another file"
 "$weir" checkpoint reshard packed/checkpoint-3.h5 small.h5 --ranks 2 >/dev/null 2>&1
 expect "$("$weir" checkpoint show small.h5)" "deflate 4$"
-# a run of the new division saves a resharded file again without changes
-"$weir" checkpoint reshard 7.h5 7again.h5 --ranks 7 --per-node 3 >/dev/null
+# a resharded file is one that a run of that division saves again: nothing changes any more
+"$weir" checkpoint reshard 7.h5 7again.h5 --ranks 7 --ranks-per-node 3 >/dev/null
 [ -z "$("$weir" checkpoint diff 7.h5 7again.h5)" ] || fail "a file of 7 ranks changes among 7 ranks"
 
 ends 2 "--ranks" "$weir" checkpoint reshard "$file" no.h5 --ranks 0
@@ -147,7 +147,7 @@ if compgen -G ".reshard-*" >/dev/null; then fail "reshard has left $(compgen -G 
 
 # the benchmark leaves nothing in its folder
 mkdir disk
-bench=$("${mpirun[@]}" 2 "$weir" bench checkpoint --size 100000 --rounds 1 --compression 1 --folder disk --steps --count 262144 --batch 1 --json bench.json 2>/dev/null)
+bench=$("${mpirun[@]}" 2 "$weir" bench checkpoint --size 100000 --iterations 1 --compression 1 --folder disk --steps --count 262144 --batch 1 --json bench.json 2>/dev/null)
 for row in "save " "load, cold " "load, warm " "with one in flight " "added: " "snapshot: "; do expect "$bench" "^$row"; done
 "$python" -c '
 import json

@@ -107,7 +107,7 @@ done
 for key in kernels count_error_mean count_error_max overlap allocations_per_iteration; do
   grep -q "\"$key\"" "$work/select.json" || fail "no $key in select.json"
 done
-expect "$("$weir" bench select --help)" "error: .count - k. / k"
+expect "$("$weir" bench select --help)" "error is .count - k. / k"
 "$weir" bench allreduce --count 10000 --iterations 2 --algorithm all --json "$work/allreduce.json" >/dev/null
 beside=$("$weir" bench allreduce --count 10000 --iterations 2 --algorithm oktopk,dense_ring,auto --algorithm-parameters schedule=direct --side-by-side)
 for name in oktopk dense_ring auto; do grep -q " $name " <<<"$beside" || fail "no row of $name side by side"; done
@@ -227,7 +227,7 @@ refuse "compute-ms" "$weir" "${small[@]}" --compute-ms -1
 algorithms=$("$weir" info | sed -n '/algorithms$/,/^$/s/^  \([a-z0-9_]*\) .*/\1/p')
 for ranks in $(in_turn_of 1 2 3); do
   tested=$("${mpirun[@]}" "$ranks" "$weir" selftest --json "$work/selftest.json")
-  expect "$tested" "^passed: .* on $ranks ranks of 1 nodes"
+  expect "$tested" "^passed: .*; ranks: $ranks, nodes: 1"
   for name in dense_ring dense_torus2d topk_allgather gtopk gaussiank hitopk oktopk hi_oktopk $algorithms; do
     [ "$name" = dense_nccl ] || expect "$tested" "^allreduce +$name( of lossless)? +4 steps .* ok$"
   done
@@ -375,7 +375,7 @@ refuse "--memory: 'gpu' is none of cuda, host \(the default\)" "$weir" bench all
 help=$("$weir" bench allreduce --help)
 expect "$help" "--memory NAME +where the gradient is"
 expect_not "$help" "ENUM|->|value in"
-expect "$("$weir" bench embedding --help)" "--optimizer NAME +what steps the rows: adagrad, adam, momentum, sgd \(the default\)"
+expect "$("$weir" bench embedding --help)" "--optimizer NAME +optimizer of the rows: adagrad, adam, momentum, sgd \(the default\)"
 expect "$("$weir" bench allreduce --count 1000 --iterations 1)" "^What goes through memory that a node shares.* is not among them"
 expect "$builtin" "^busiest rank, to its own node and to others; to dense: total ms"
 WEIR_TIMEOUT=soon refuse "WEIR_TIMEOUT is 'soon'" "$weir" info

@@ -30,7 +30,7 @@ program checkpoint_start
   if (rank == 0) print '(a, i0)', 'begins at step ', step
   do while (step < 300)
     if (mod(step, 100_int64) == 0) call checkpoint%save(step)   ! returns at once; writes during the next steps
-    gradient = [(real(mod(i + rank + int(step), 7)), i = 1, 1000)]   ! this rank's gradient
+    gradient = [(real(mod(i + rank + int(step), 7)), i = 0, 999)]   ! this rank's gradient
     call plan%run(gradient)
     weights = weights - 0.1 * gradient
     step = step + 1

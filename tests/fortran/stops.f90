@@ -4,7 +4,7 @@ program stops
   use weir
   implicit none
   type(weir_communicator) :: comm, copy
-  type(weir_allreduce_plan) :: plan
+  type(weir_allreduce_plan) :: plan, plans(2), others(2)
   real :: gradient(10, 10)
   character(len=20) :: which
   integer :: ierr
@@ -19,6 +19,9 @@ program stops
     call plan%run(gradient(:5, :))
   case ('copy')
     copy = comm
+  case ('arrays')
+    call plans(1)%create(comm, weir_allreduce_config(count=50))
+    others = plans
   end select
   print '(a)', 'still here'
 end program

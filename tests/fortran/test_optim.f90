@@ -150,6 +150,7 @@ contains
     real(real64), asynchronous :: results(parts), longer(2 * parts)
     integer(int64) :: found
     integer :: ierr
+    logical :: done
 
     described%seconds = -1
     call work%create(comm, weir_operator_config(), described, ierr)
@@ -176,13 +177,19 @@ contains
     call work%start(square, longer(::2))
     call work%wait(ierr)
     call expect_refused(ierr, comm, "operator 'squares': the array for results is not contiguous")
+    call work%wait(ierr)
+    call expect_status(ierr, WEIR_OK, comm, 'a refusal that a wait has reported before')
     found = work%offset(parts + 1, ierr)
     call expect_refused(ierr, comm, 'there is no part 8: they are numbered 1 to 7')
     found = work%result_bytes(0, ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a part that there is not')
     call expect(.not. work%works_on(0, ierr) .and. ierr == WEIR_ERR_ARGUMENT, 'no rank works on part 0')
+    call work%start(square, longer(::2))
+    call work%wait(ierr)
     call work%run(square, results)
     call expect_squares(results)
+    call work%test(done, ierr)
+    call expect(done .and. ierr == WEIR_OK, 'a good run ends with no report of an earlier start')
   end subroutine
 
   function layers() result(described)

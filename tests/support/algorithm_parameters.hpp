@@ -1,4 +1,4 @@
-// algorithm_parameters.hpp: what tests say to algorithms.
+// algorithm_parameters.hpp: parameters of algorithms for tests.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,7 +12,7 @@
 
 namespace weir::test {
 
-/// Returns those parameters of `text` that the algorithm has, and its others with their defaults.
+/// Returns the parameters in `text` that the algorithm has, and defaults for its others.
 inline std::string parameters_for(std::string_view algorithm, std::string_view text) {
   return is_automatic(algorithm) ? std::string(text) : parameters_if_chosen(find_allreduce(algorithm), text).text();
 }

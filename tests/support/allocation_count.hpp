@@ -1,11 +1,11 @@
-// allocation_count.hpp: replaces operator new by one that counts.
+// allocation_count.hpp: replaces operator new with one that counts.
 #pragma once
 
 #include <cstdint>
 
 namespace weir::test {
-/// Calls of operator new by this thread so far.
+/// Returns the calls of operator new by this thread so far.
 [[nodiscard]] std::int64_t allocations_of_this_thread();
-/// And by all.
+/// Returns the calls by all threads.
 [[nodiscard]] std::int64_t allocations_of_all_threads();
 }  // namespace weir::test

@@ -1,5 +1,5 @@
-// contract.hpp: one case of the correctness contract of the sparse algorithms, for any transport: every iteration is held against
-// the oracle, bit for bit, with its volumes.
+// contract.hpp: one case of the correctness contract of the sparse algorithms, for any transport. Compares every iteration and its
+// volumes with the oracle, bit for bit.
 #pragma once
 
 #include <bit>
@@ -22,9 +22,9 @@ struct ContractCase {
   std::int64_t n;
   std::int64_t k;
   Input input;
-  std::uint64_t seed = 0;          ///< of the message order, where the transport has one
-  std::string machine{};           ///< synthetic_machine description; empty: everybody on one node
-  std::vector<Location> places{};  ///< of the ranks, in place of what `machine` describes
+  std::uint64_t seed = 0;          ///< of the message order, if the transport has one
+  std::string machine{};           ///< synthetic_machine description; empty: all ranks on one node
+  std::vector<Location> places{};  ///< of the ranks, instead of `machine`
   ExchangeSchedule schedule{};     ///< of algorithms that have several
   static constexpr int iterations = 5;
 
@@ -39,7 +39,7 @@ struct ContractCase {
   }
 };
 
-/// gradients[t][rank], and the oracle after each iteration.
+/// gradients[t][rank], and the oracle's state after each iteration.
 template <class T>
 struct ContractData {
   explicit ContractData(const ContractCase& c) : gradients(ContractCase::iterations) {
@@ -61,7 +61,7 @@ struct ContractData {
   std::vector<Step> expected;
 };
 
-/// Collective: runs the case on `comm`, in place and sparse in turn, and reports to `check`.
+/// Collective. Runs the case on `comm`, alternately in place and sparse, and reports to `check`.
 template <class T>
 void check_contract(const Communicator& comm, const ContractCase& c, const ContractData<T>& data, RankCheck& check) {
   AllreducePlan plan(comm, {.count = c.n,
@@ -91,7 +91,7 @@ void check_contract(const Communicator& comm, const ContractCase& c, const Contr
     check.that(same_bits<T>(plan.residual<T>(), right.residual[rank]), where + "residual");
 
     if (c.algorithm != "oktopk") continue;
-    // The bound counts words of float32 entries; those of float64 are half as large again.
+    // The bound counts words of float32 entries. Entries of float64 are half as large again.
     const Statistics& s = plan.statistics();
     if (c.schedule == ExchangeSchedule::automatic) continue;
     const std::int64_t bound = oktopk_payload_words(c.k, c.ranks, c.schedule, 0) * 4 * static_cast<std::int64_t>(sizeof(T) + 4) / 8;

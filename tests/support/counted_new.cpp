@@ -12,7 +12,7 @@ constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t usual_alignment = alignof(std::max_align_t);
 thread_local std::int64_t live = 0, largest = no_limit;
 
-/// The size stands before the memory, as far as its alignment demands.
+/// Stores the size before the memory, at a distance that keeps its alignment.
 void* take(std::size_t bytes, std::size_t alignment) {
   if (bytes > static_cast<std::size_t>(largest)) return nullptr;
   void* const begin = std::aligned_alloc(alignment, (bytes + 2 * alignment - 1) / alignment * alignment);

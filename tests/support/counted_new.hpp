@@ -1,14 +1,14 @@
-// counted_new.hpp: replaces operator new by one that knows how much there is, and can be told to refuse.
+// counted_new.hpp: replaces operator new with one that counts live bytes and can be told to refuse.
 #pragma once
 
 #include <cstdint>
 
 namespace weir::test {
 
-/// Bytes that this thread has asked for and not given back.
+/// Returns the bytes that this thread has allocated and not freed.
 [[nodiscard]] std::int64_t live_bytes_of_this_thread();
 
-/// While it lives, operator new refuses this thread more than so many bytes at once.
+/// While it lives, operator new refuses allocations of this thread above a limit.
 class LargestAllocation {
  public:
   explicit LargestAllocation(std::int64_t bytes);

@@ -1,4 +1,4 @@
-// counters.hpp: what a plan counts, by name.
+// counters.hpp: a plan's counters by name.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace weir::test {
 
 using Counters = std::map<std::string, std::int64_t, std::less<>>;
 
-/// Returns all counters of the algorithm that is in force.
+/// Returns all counters of the algorithm in force.
 inline Counters counters_of(const AllreducePlan& plan) {
   Counters counters;
   find_allreduce(plan.config().algorithm).for_each_counter([&](const CounterInfo& counter) {
@@ -22,7 +22,7 @@ inline Counters counters_of(const AllreducePlan& plan) {
   return counters;
 }
 
-/// Returns whether a run between the two was counted under `name`.
+/// Returns whether a run between the two has been counted under `name`.
 inline bool counted(const Counters& before, const Counters& after, std::string_view name) {
   const auto value = [&](const Counters& counters) {
     const auto found = counters.find(name);

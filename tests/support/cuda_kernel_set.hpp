@@ -1,4 +1,4 @@
-// cuda_kernel_set.hpp: the kernels for CUDA memory behind the signatures of the host's: arrays go to the device and come back.
+// cuda_kernel_set.hpp: the kernels for CUDA memory with the signatures of the host's. Copies arrays to the device and back.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,8 @@ inline void require_cuda(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
 
-/// `count` elements from `host`, in device memory at an address as little aligned, between guards; what is not const comes back.
+/// Holds `count` elements of `host` in device memory, with the same misalignment, between guards. Arrays that are not const are
+/// copied back.
 template <class V>
 class OnDevice {
  public:
@@ -34,7 +35,7 @@ class OnDevice {
   OnDevice& operator=(const OnDevice&) = delete;
   ~OnDevice() { cudaFree(memory_); }
 
-  /// What `host` holds now.
+  /// Copies the present contents of `host`.
   void send() {
     if (bytes_ > 0) std::memcpy(image_.data() + offset_, host_, bytes_);
     require_cuda(cudaMemcpyAsync(memory_, image_.data(), image_.size(), cudaMemcpyDefault, nullptr));
@@ -64,7 +65,7 @@ class OnDevice {
   std::byte* memory_ = nullptr;
 };
 
-/// A value that a kernel delivers.
+/// A value that a kernel writes.
 template <class V>
 class Delivered {
  public:
@@ -80,7 +81,7 @@ class Delivered {
   OnDevice<V> on_device_{&value_, 1};
 };
 
-/// A queue with scratch full of what earlier kernels left there.
+/// A queue whose scratch is full of what earlier kernels have left there.
 class TestQueue {
  public:
   explicit TestQueue(std::int64_t count, std::int64_t bytes = 0)
@@ -96,7 +97,7 @@ class TestQueue {
   OnDevice<std::byte> scratch_;
 };
 
-/// A count that the host only knows a bound of.
+/// A count of which the host knows only an upper bound.
 class DeviceCount {
  public:
   explicit DeviceCount(std::int64_t count) : count_(count) {}
@@ -311,7 +312,7 @@ struct Cuda {
       above += key >= band.upper, between += key >= band.lower && key < band.upper;
     }
     const std::int64_t room = above + std::clamp<std::int64_t>(between - band.start, 0, band.slice);
-    // Bands of the largest come from device memory, as in plans.
+    // Bands of the largest are read from device memory, as in plans.
     const bool largest = band.start == 0 && band.upper == band.lower + 1;
     Delivered<KthKey<T>> kth({band.lower, 0, band.slice});
     OnDevice<const std::uint32_t> i(indices, indices == nullptr ? 0 : count);
@@ -392,7 +393,7 @@ struct Cuda {
   }
 
  private:
-  /// One more than the largest index; the last one of sorted ones.
+  /// Returns one more than the largest index, which is the last one if sorted.
   static std::int64_t range(const std::uint32_t* indices, std::int64_t count, bool unsorted = false) {
     std::int64_t end = count == 0 ? 0 : std::int64_t{indices[count - 1]} + 1;
     for (std::int64_t i = 0; unsorted && i < count; ++i) end = std::max(end, std::int64_t{indices[i]} + 1);

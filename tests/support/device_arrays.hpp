@@ -1,4 +1,4 @@
-// device_arrays.hpp: arrays to CUDA memory and back.
+// device_arrays.hpp: copies arrays to CUDA memory and back.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@
 
 namespace weir::test {
 
-/// Waits for the stream.
+/// Copies to the host. Waits for the stream.
 template <class V>
 std::vector<V> fetch(const V* from, std::size_t count, void* stream) {
   std::vector<V> to(count);
@@ -17,7 +17,7 @@ std::vector<V> fetch(const V* from, std::size_t count, void* stream) {
   return to;
 }
 
-/// A copy in CUDA memory, of what is put there first on `stream`.
+/// Copies to CUDA memory, on `stream`.
 template <class V>
 class Upload {
  public:

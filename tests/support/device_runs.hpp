@@ -1,4 +1,4 @@
-// device_runs.hpp: a plan in CUDA memory beside the same in host memory: the same errors, results, residuals and statistics.
+// device_runs.hpp: compares a plan in CUDA memory with the same plan in host memory: errors, results, residuals and statistics.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@
 
 namespace weir::test {
 
-/// `config` with the schedule that plans in CUDA memory have.
+/// Returns `config` with the schedule that plans in CUDA memory have.
 inline AllreduceConfig as_in_cuda_memory(AllreduceConfig config) {
   if (!has_schedules(config.algorithm) || config.algorithm_parameters.find("schedule=") != std::string::npos) return config;
   config.algorithm_parameters += config.algorithm_parameters.empty() ? "schedule=direct" : ",schedule=direct";
   return config;
 }
 
-/// One iteration of a plan in CUDA memory beside the same in host memory. `same_traffic`: their messages, too, are compared.
+/// Runs one iteration of a plan in CUDA memory and of the same plan in host memory. `same_traffic`: also compares messages.
 template <class T>
 void run_both(AllreducePlan& on_host, AllreducePlan& on_gpu, const std::vector<T>& gradient, bool in_place, RankCheck& check,
               const std::string& where, bool same_traffic = true) {

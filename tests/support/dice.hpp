@@ -1,4 +1,4 @@
-// dice.hpp: random choices that are the same everywhere: the standard's distributions differ between libraries.
+// dice.hpp: random choices that are the same everywhere. The standard's distributions differ between libraries.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Dice {
   explicit Dice(std::uint64_t seed) : random_(seed) {}
 
   [[nodiscard]] std::uint64_t word() { return random_(); }
-  /// From `lowest` to `highest`, both included.
+  /// Returns a number from `lowest` to `highest`, both included.
   [[nodiscard]] std::int64_t between(std::int64_t lowest, std::int64_t highest) {
     return lowest + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(highest - lowest + 1));
   }
@@ -28,7 +28,7 @@ class Dice {
   [[nodiscard]] auto one_of(const List& list) {
     return list[static_cast<std::size_t>(between(0, static_cast<std::int64_t>(std::size(list)) - 1))];
   }
-  /// 0 to size - 1 in any order.
+  /// Returns 0 to size - 1 in random order.
   [[nodiscard]] std::vector<std::size_t> order(std::size_t size) {
     std::vector<std::size_t> list(size);
     std::iota(list.begin(), list.end(), std::size_t{0});

@@ -1,4 +1,4 @@
-// failing_allocations.hpp: replaces operator new, in all its forms, by one that counts and can be told to fail.
+// failing_allocations.hpp: replaces operator new, in all its forms, with one that counts and can be told to fail.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,7 @@ enum class Failing {
   on     ///< that one and all later ones
 };
 
-/// While this lives, or until stop(), the calling thread's `nth` operator new (1, 2, ...) has no memory to give. Other threads
-/// have.
+/// While this lives, or until stop(), the calling thread's `nth` operator new (1, 2, ...) fails. Other threads are not affected.
 class FailingAllocations {
  public:
   FailingAllocations(std::int64_t nth, Failing how);
@@ -20,11 +19,11 @@ class FailingAllocations {
   FailingAllocations& operator=(const FailingAllocations&) = delete;
 
   void stop();
-  /// Whether it has come to that.
+  /// Returns whether that allocation has failed.
   [[nodiscard]] bool failed() const;
 };
 
-/// Calls of operator new by this thread so far, those that failed included.
+/// Returns the calls of operator new by this thread so far, including those that failed.
 [[nodiscard]] std::int64_t allocations_of_this_thread();
 
 }  // namespace weir::test

@@ -1,4 +1,4 @@
-// failing_calls.hpp: collective calls of virtual ranks, on one of which memory runs out in the middle: every rank must end alike.
+// failing_calls.hpp: collective calls of virtual ranks, one of which runs out of memory. Every rank must end in the same way.
 #pragma once
 
 #include <unistd.h>
@@ -19,14 +19,14 @@
 
 namespace weir::test {
 
-/// Virtual ranks on a synthetic machine, and the one on which memory runs out.
+/// Virtual ranks on a synthetic machine, and the rank that runs out of memory.
 struct FailingRank {
   int ranks;
   const char* description;
   int victim;
 };
 
-/// The ranks of one job, which go through the same calls in step. A rank's verdict on a call is every rank's.
+/// The ranks of one job, which make the same calls in step. All ranks get the same verdict on a call.
 class FailingCalls {
  public:
   FailingCalls(int ranks, int victim, std::int64_t nth, Failing how)
@@ -35,12 +35,12 @@ class FailingCalls {
   enum class Verdict {
     right,      ///< on every rank
     no_memory,  ///< the same WEIR_ERR_MEMORY on every rank
-    split,      ///< right on ranks that were through already, and the same WEIR_ERR_MEMORY on the others
-    refused,    ///< by every rank
+    split,      ///< right on ranks that had already finished, and the same WEIR_ERR_MEMORY on the others
+    refused,    ///< on every rank
     wrong
   };
 
-  /// On every rank: `call`, with allocations that fail on one rank, must leave `right` in `result` or end in WEIR_ERR_MEMORY.
+  /// On every rank: runs `call` with failing allocations on one rank. It must leave `right` in `result` or end in WEIR_ERR_MEMORY.
   Verdict fail(int rank, const std::string& what, const std::vector<float>& result, const std::vector<float>& right,
                const std::function<void()>& call) {
     Ended& mine = ended_[at(rank)];
@@ -55,7 +55,7 @@ class FailingCalls {
     return verdict(what, {Verdict::right, Verdict::no_memory, Verdict::split});
   }
 
-  /// On every rank: what comes after that, with all the memory there is.
+  /// On every rank: runs a later call, without failing allocations.
   Verdict call(int rank, const std::string& what, const std::vector<float>& result, const std::vector<float>& right,
                const std::vector<Verdict>& allowed, const std::function<void()>& call) {
     Ended& mine = ended_[at(rank)];
@@ -64,7 +64,7 @@ class FailingCalls {
     return verdict(what, allowed);
   }
 
-  /// Whether an allocation has failed: else there are fewer than that.
+  /// Returns whether an allocation has failed. If not, the call makes fewer allocations.
   [[nodiscard]] bool failed() const { return failed_; }
   void note(const std::string& failure) { check_.that(false, failure); }
   [[nodiscard]] std::string failure() const { return check_.failure(); }
@@ -109,7 +109,7 @@ class FailingCalls {
         all += "\n  rank " + std::to_string(rank) + ": " + std::to_string(ended_[rank].status) + " " + ended_[rank].text;
       check_.that(false, all);
     }
-    together_.arrive_and_wait();  // before anybody's next call
+    together_.arrive_and_wait();  // before any rank's next call
     return good ? verdict : Verdict::wrong;
   }
 
@@ -122,7 +122,7 @@ class FailingCalls {
       right += ended.status == WEIR_OK;
       refused += ended.status == WEIR_ERR_STATE;
       no_memory += ended.status == WEIR_ERR_MEMORY;
-      // Without any memory left, a rank may have to say less than the others say of it.
+      // Without any memory left, a rank's text may be shorter than the others' texts.
       if (ended.status != WEIR_ERR_MEMORY || (how_ == Failing::on && rank == at(victim_))) continue;
       if (ended.text.find("rank " + std::to_string(victim_)) == std::string::npos) return Verdict::wrong;
       if (text != nullptr && ended.text != *text) return Verdict::wrong;
@@ -131,7 +131,7 @@ class FailingCalls {
     if (right == ended_.size()) return Verdict::right;
     if (no_memory == ended_.size()) return Verdict::no_memory;
     if (right + no_memory == ended_.size()) return Verdict::split;
-    // Those that were through hear of it only now.
+    // Ranks that had already finished learn of the error only now.
     return refused + no_memory == ended_.size() ? Verdict::refused : Verdict::wrong;
   }
 
@@ -144,8 +144,8 @@ class FailingCalls {
   RankCheck check_;
 };
 
-/// A job for each allocation of `body`, in which that one fails on `victim`, until none is left; under TEST_EVERY, for some of
-/// them. Each job is a new one, so that what is allocated only once is among them.
+/// Runs one job for each allocation of `body`, which fails on `victim`, until there are no more; with TEST_EVERY, only some of
+/// them. Each job is new, so that one-time allocations are covered.
 inline void fail_every_allocation(const std::string& what, int ranks, int victim, const std::string& machine,
                                   const std::function<void(FailingCalls&, Communicator&)>& body,
                                   const std::string& machine_file = "") {

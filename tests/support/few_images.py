@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The first images of MNIST's files in FROM, for tests that need steps more than images.  few_images.py FROM TO TRAINING TEST"""
+"""Writes the first images of MNIST's files in FROM, for tests that need few images.  few_images.py FROM TO TRAINING TEST"""
 import gzip
 import pathlib
 import struct

@@ -14,7 +14,7 @@
 #include "base/splitmix.hpp"
 #include "support/thinning.hpp"
 
-// The sanitizers define it; it is null where they are not linked.
+// Defined by the sanitizers; null if they are not linked.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace weir::test {
@@ -25,7 +25,7 @@ std::array<char, 512> repeat_line{};
 
 void say_how_to_repeat() {
   const ssize_t written = write(STDERR_FILENO, repeat_line.data(), std::strlen(repeat_line.data()));
-  static_cast<void>(written);  // nothing else is left to do
+  static_cast<void>(written);  // there is no way to report a failure here
 }
 
 void on_crash(int signal) {

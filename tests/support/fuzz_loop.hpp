@@ -1,4 +1,4 @@
-// fuzz_loop.hpp: the main of a seeded fuzzer: cases by number until the time is over, or one case by hand.
+// fuzz_loop.hpp: the main function of a seeded fuzzer: runs cases by number until the time is over, or one given case.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace weir::test {
 
-/// What is wrong with one case, or nothing. `seed` is the case's own and says all about it; `talk`: describe it on stdout.
+/// Runs one case, determined by `seed` alone. Returns what is wrong, or an empty text. `talk`: describes the case on stdout.
 using FuzzCase = std::function<std::string(std::uint64_t seed, bool talk)>;
 
-/// Takes --seconds (of CPU; 0: for ever; divided by twice TEST_EVERY where that is above 1), --seed and --case (only that one). The
-/// first failing case ends it; before anything else, a crash included, a line says which command repeats the case.
+/// Takes --seconds (of CPU; 0: no limit; divided by twice TEST_EVERY if that is above 1), --seed and --case (only that one). Stops
+/// at the first failing case. On any failure, including a crash, prints the command that repeats the case.
 int fuzz_loop(int argc, char** argv, const FuzzCase& run_case);
 
 }  // namespace weir::test

@@ -1,4 +1,4 @@
-// gpu_copier.hpp: lets virtual ranks send from and receive into GPU memory, as over an MPI that takes it.
+// gpu_copier.hpp: lets virtual ranks send from and receive into GPU memory, as with a CUDA-aware MPI.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// gpu_table.hpp: tables in CUDA memory, used as those in host memory are.
+// gpu_table.hpp: tables in CUDA memory with the interface of those in host memory.
 #pragma once
 
 #include "embedding/partition.hpp"
@@ -14,7 +14,7 @@ inline EmbeddingConfig in_cuda_memory(EmbeddingConfig config) {
   return config;
 }
 
-/// Calls f with every exchange that a table in CUDA memory may have.
+/// Calls f with every exchange that a table in CUDA memory supports.
 template <class F>
 void for_each_gpu_exchange(F f) {
   for (const embedding::TableExchange& exchange : embedding::exchange_registry()) {
@@ -40,7 +40,7 @@ class GpuTable {
     const Upload<Id> on_gpu(ids, stream.get());
     return table.prefetch(where == IdsIn::gpu ? std::span<const Id>(on_gpu.there()) : std::span<const Id>(ids), stream.get());
   }
-  /// The gradients are overwritten by what comes next on the stream.
+  /// Later work on the stream overwrites the gradients.
   Operation update(const std::vector<float>& gradients) {
     const Upload<float> there(gradients, stream.get());
     Operation operation = table.update(there.there(), stream.get());

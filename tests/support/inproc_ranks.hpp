@@ -15,8 +15,8 @@ namespace weir::test {
 
 struct RankOptions {
   std::uint64_t seed = 0;             ///< message order; 0: as sent
-  std::string machine{};              ///< synthetic_machine description; empty: everybody on one node
-  std::vector<std::size_t> places{};  ///< of the ranks on that machine, by its own ranks; empty: these
+  std::string machine{};              ///< synthetic_machine description; empty: all ranks on one node
+  std::vector<std::size_t> places{};  ///< for each rank, the rank of that machine whose place it takes; empty: its own
   InprocFault fault{};
   std::function<std::unique_ptr<InprocCopier>()> make_copier{};  ///< for messages in GPU memory
   Settings settings{.timeout_seconds = 120};
@@ -25,7 +25,7 @@ struct RankOptions {
 /// TEST_PROGRESS_THREAD=1 gives each rank of every test a progress thread.
 [[nodiscard]] Settings with_progress_thread(Settings settings);
 
-/// Throws what the lowest rank threw.
+/// Throws the error of the lowest rank that has failed.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body, const RankOptions& options = {});
 
 }  // namespace weir::test

@@ -1,4 +1,4 @@
-// inputs.hpp: gradients for tests: reproducible from (kind, seed, iteration, rank), from friendly to adversarial.
+// inputs.hpp: gradients for tests, from friendly to adversarial. Reproducible from (kind, seed, iteration, rank).
 #pragma once
 
 #include <cmath>
@@ -16,12 +16,12 @@ enum class Input {
   heavy_tailed,  ///< correlated over ranks and iterations, as gradients are
   integers,      ///< small integers: many ties, sums that cancel
   zeros,
-  constant,  ///< everything ties
+  constant,  ///< all entries tie
   denormals,
-  few_nonzeros,  ///< fewer than k
-  one_region,    ///< all mass in one small place
-  jumping,       ///< in another place each iteration
-  elsewhere,     ///< each rank's mass in its own place
+  few_nonzeros,  ///< fewer nonzeros than k
+  one_region,    ///< all mass in one small region
+  jumping,       ///< in another region in each iteration
+  elsewhere,     ///< each rank's mass in its own region
   rank_heavy     ///< each rank's mass in the region of its neighbour, one rank much larger than the others
 };
 
@@ -86,7 +86,7 @@ std::vector<T> compute_input(Input input, std::int64_t n, int rank, int ranks, i
   return x;
 }
 
-/// From any thread. Ranks and checkers ask for the same inputs again and again: the last ones are kept.
+/// Thread-safe. Keeps the last inputs, because ranks and checkers request the same ones again and again.
 template <class T>
 std::vector<T> make_input(Input input, std::int64_t n, int rank, int ranks, int iteration) {
   static std::mutex mutex;

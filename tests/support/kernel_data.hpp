@@ -1,4 +1,4 @@
-// kernel_data.hpp: what kernels are tested on: numbers of every kind, memory between guards, and when two results are the same.
+// kernel_data.hpp: inputs for tests of kernels: numbers of every kind, memory between guards, and comparison of results.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::vector<T> numbers(Kind kind, std::int64_t count, unsigned seed) {
   return x;
 }
 
-/// Thresholds: the ends of all keys, what is not finite, and some ranks among x.
+/// Returns thresholds: both ends of the keys, non-finite values, and some order statistics of x.
 template <class T>
 std::vector<Key<T>> keys_among(const std::vector<T>& x) {
   std::vector<Key<T>> keys{0, 1, key_infinity<T>, std::numeric_limits<Key<T>>::max() / 2, std::numeric_limits<Key<T>>::max()};
@@ -65,20 +65,20 @@ std::vector<Key<T>> keys_among(const std::vector<T>& x) {
   return keys;
 }
 
-/// Equal bits.
+/// Returns whether all bits are equal.
 template <class T>
 bool same(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// Equal bits, except that IEEE 754 leaves the sign and payload of a computed NaN open.
+/// Returns whether all bits are equal, except the sign and payload of computed NaNs, which IEEE 754 leaves open.
 template <class T>
 bool same_sums(const std::vector<T>& a, const std::vector<T>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](T p, T q) { return std::bit_cast<Key<T>>(p) == std::bit_cast<Key<T>>(q) || (p != p && q != q); });
 }
 
-/// `count` elements that are aligned to an element only, between guards that must stay as they are.
+/// Holds `count` elements with no more than their own alignment, between guards that must not change.
 template <class V>
 class Guarded {
  public:
@@ -105,7 +105,7 @@ class Guarded {
   std::size_t count_;
 };
 
-/// While it lives, kernels take caches for as small as they may be: 262144 floats stay there, and 262145 do not.
+/// While it lives, kernels take caches to be as small as allowed: they hold 262144 floats, but not 262145.
 class SmallCaches {
  public:
   SmallCaches() { kernels::host::set_cached_bytes(1 << 20); }

@@ -1,5 +1,5 @@
 // kernel_sets.hpp: the kernels of each memory space as members, so that one test runs on several: on `reference` and `host`, or,
-// with WEIR_TEST_CUDA_KERNELS, on those for CUDA memory, wherever they run.
+// with WEIR_TEST_CUDA_KERNELS, on those for CUDA memory.
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -53,10 +53,10 @@ WEIR_KERNEL_SET(Reference, reference)
 
 }  // namespace weir::test
 
-// What CUDA memory has no kernel for.
+// Kernels that CUDA memory lacks.
 #define WEIR_HOST_KERNELS \
   weir::test::Reference<float>, weir::test::Reference<double>, weir::test::Host<float>, weir::test::Host<double>
-// For kernels of indices alone one type of values is enough.
+// One type of values is enough for kernels of indices alone.
 #ifdef WEIR_TEST_CUDA_KERNELS
 #define WEIR_ALL_KERNELS weir::test::Cuda<float>, weir::test::Cuda<double>
 #define WEIR_ALL_INDEX_KERNELS weir::test::Cuda<float>

@@ -1,4 +1,4 @@
-// lives.hpp: long lives in short: many plans and tables, one after another and at once, and what the process holds meanwhile.
+// lives.hpp: makes and destroys many plans and tables, one after another and at once, and measures what the process holds.
 #pragma once
 
 #include <malloc.h>
@@ -18,14 +18,14 @@
 
 namespace weir::test {
 
-/// What this process holds.
+/// The resources that this process holds.
 struct Holdings {
   std::int64_t heap = 0;      ///< bytes in use
-  std::int64_t mapped = 0;    ///< bytes, shared memory and what malloc keeps for later included
-  std::int64_t resident = 0;  ///< bytes of these that are in memory
-  std::int64_t shared = 0;    ///< bytes of these that Weir shares with other ranks
-  std::int64_t mappings = 0;  ///< pieces of them
-  std::int64_t files = 0;     ///< open
+  std::int64_t mapped = 0;    ///< bytes, including shared memory and what malloc keeps
+  std::int64_t resident = 0;  ///< part of these that is in memory
+  std::int64_t shared = 0;    ///< part of these that Weir shares with other ranks
+  std::int64_t mappings = 0;  ///< number of these mappings
+  std::int64_t files = 0;     ///< open files
 
   static Holdings now() {
     Holdings holdings;
@@ -47,7 +47,7 @@ struct Holdings {
   }
 };
 
-/// Which of `later` is more than before, noise of the MPI library and of malloc aside; nothing where none is.
+/// Returns what `later` has more of, apart from noise of the MPI library and of malloc; empty if there is no growth.
 inline std::string growth(const Holdings& before, const Holdings& later) {
   std::string text;
   const auto compare = [&](const char* what, std::int64_t old, std::int64_t now, std::int64_t noise) {
@@ -61,30 +61,30 @@ inline std::string growth(const Holdings& before, const Holdings& later) {
   return text;
 }
 
-/// `count` of what the tests do, or one in TEST_EVERY of that.
+/// Returns `count` divided by TEST_EVERY, at least 1.
 inline int lives(int count) { return std::max(1, count / static_cast<int>(test_every())); }
 
-/// The i-th of many plans: each of some algorithms in turn, everything delivered.
+/// Returns the configuration of plan i: algorithms in turn, everything delivered.
 inline AllreduceConfig config_of_life(int i) {
   constexpr const char* algorithms[] = {"oktopk", "dense_mpi", "hi_oktopk", "dense_torus2d"};
   return {.count = 8 + i % 3, .density = 1, .algorithm = algorithms[i % 4], .average = false};
 }
 
-/// Whether one run of ones sums up to the number of ranks.
+/// Returns whether one run of ones sums up to the number of ranks.
 inline bool runs_right(AllreducePlan& plan, int ranks) {
   std::vector<float> ones(static_cast<std::size_t>(plan.config().count), 1);
   plan.run(ones);
   return std::all_of(ones.begin(), ones.end(), [&](float x) { return x == static_cast<float>(ranks); });
 }
 
-/// Collective: one short life each.
+/// Collective. Makes, runs and destroys a plan.
 inline bool live_and_die(const Communicator& comm, int i) {
   AllreducePlan plan(comm, config_of_life(i));
   return runs_right(plan, comm.size());
 }
 
-/// Collective, where no plan or table is alive: whether all that those before have leased is free again. They tell each other while
-/// others are made, 96 of them at a time.
+/// Collective, with no plan or table alive. Returns whether all leases of earlier ones are free again. Ranks report free leases
+/// while others are made, 96 at a time.
 inline bool all_leases_returned(const Communicator& comm, int plans_before) {
   for (int i = 0; i <= plans_before / 96; ++i) live_and_die(comm, i);
   const AllreducePlan last(comm, config_of_life(0));

@@ -1,4 +1,4 @@
-// machine_file.hpp: a file that is gone afterwards: what a machine is taken for.
+// machine_file.hpp: a temporary machine file.
 #pragma once
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ class MachineFile {
   std::filesystem::path path_;
 };
 
-/// What ranks compute takes most of the time, so that sparse algorithms cost about as much.
+/// Returns a machine on which computing takes most of the time, so that all sparse algorithms cost about the same.
 inline Machine slow_cores() { return with_shared_cores(builtin_machine(), 4); }
 
 }  // namespace weir::test

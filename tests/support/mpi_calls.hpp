@@ -1,4 +1,4 @@
-// mpi_calls.hpp: counts what a program asks of MPI, by MPI's own profiling interface.
+// mpi_calls.hpp: counts a program's calls of MPI through MPI's profiling interface.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@ namespace weir::test {
 
 struct MpiCalls {
   std::int64_t messages = 0;       ///< sends and receives posted
-  std::int64_t collectives = 0;    ///< all others, those that make or free something included
+  std::int64_t collectives = 0;    ///< all others, including those that make or free something
   std::int64_t communicators = 0;  ///< made and not freed
-  std::int64_t windows = 0;        ///< likewise
+  std::int64_t windows = 0;        ///< made and not freed
 
   friend MpiCalls operator-(MpiCalls a, const MpiCalls& b) {
     a.messages -= b.messages;
@@ -21,7 +21,7 @@ struct MpiCalls {
   friend bool operator==(const MpiCalls&, const MpiCalls&) = default;
 };
 
-/// So far, by this process.
+/// Returns the counts of this process so far.
 [[nodiscard]] const MpiCalls& mpi_calls();
 
 }  // namespace weir::test

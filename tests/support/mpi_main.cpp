@@ -1,4 +1,4 @@
-// main of test programs started by mpirun: rank 0 reports, and the job fails when any rank does.
+// The main function of test programs started by mpirun: rank 0 reports, and the job fails if any rank does.
 #include <mpi.h>
 
 #include <cstdio>
@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   const int failed = weir::test::run_session(argc, argv);
   if (failed != 0) {
     std::fprintf(stderr, "rank %d: %d failed\n", rank, failed);
-    MPI_Abort(MPI_COMM_WORLD, 1);  // others may be waiting for what this rank did not do
+    MPI_Abort(MPI_COMM_WORLD, 1);  // others may wait for a message that this rank has not sent
   }
   MPI_Finalize();
   return 0;

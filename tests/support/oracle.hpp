@@ -1,4 +1,4 @@
-// oracle.hpp: the slow, obvious sparse allreduce: all ranks' data in one place, plain sorts.
+// oracle.hpp: a slow, obvious sparse allreduce: the data of all ranks in one place, plain sorts.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace weir::test {
 
-/// Indices of the k largest magnitudes that are not zero, ties to the lowest index, ascending.
+/// Returns the indices of the k largest nonzero magnitudes, ascending. Ties go to the lowest index.
 template <class T>
 std::vector<std::uint32_t> topk(const std::vector<T>& x, std::int64_t k) {
   std::vector<std::uint32_t> order(x.size());
@@ -31,7 +31,7 @@ std::vector<std::uint32_t> topk(const std::vector<T>& x, std::int64_t k) {
   return order;
 }
 
-/// Sum in the order of a binary tree over the ranks: pairs, then pairs of pairs. A rank without the entry takes no part.
+/// Sums in the order of a binary tree over the ranks: pairs, then pairs of pairs. Ranks without the entry are skipped.
 template <class T>
 struct Optional {
   bool set = false;
@@ -54,11 +54,11 @@ Optional<T> tree_sum(std::vector<Optional<T>> x) {
   return x[0];
 }
 
-/// How an algorithm delivers what its ranks contribute.
+/// How an algorithm delivers what ranks contribute.
 enum class Delivery { cut, all, tree };  ///< the k largest of the sum; all of it; gTopk's reduction tree
 
-/// How ranks form groups by their switches: the positions of a group's ranks, in rank order, and, for each part of the elements,
-/// those of its owners.
+/// Groups of ranks by switch: the positions of a group's ranks, in rank order, and, for each part of the elements, those of its
+/// owners.
 struct SwitchOrder {
   std::vector<std::vector<std::size_t>> groups, owners;
 };
@@ -69,7 +69,7 @@ class FlatOracle {
  public:
   using Sparse = std::map<std::uint32_t, T>;
 
-  /// With `switches`, cut happens by group, then among groups.
+  /// With `switches`, cuts within groups, then among groups.
   FlatOracle(Delivery delivery, std::size_t ranks, std::size_t n, SwitchOrder switches = {})
       : residual(ranks, std::vector<T>(n)), delivery_(delivery), switches_(std::move(switches)) {}
 
@@ -84,7 +84,7 @@ class FlatOracle {
       for (const std::uint32_t i : topk(residual[r], k)) local[r].emplace_hint(local[r].end(), i, residual[r][i]);
     }
     std::vector<std::vector<Sparse>> dropped(ranks);
-    std::vector<Sparse> contributed = local;  // what of it goes into the sum
+    std::vector<Sparse> contributed = local;  // what goes into the sum
     if (!switches_.groups.empty())
       update = reduce_by_switch(contributed, k);
     else
@@ -137,12 +137,12 @@ class FlatOracle {
     return kept;
   }
 
-  /// The k largest of each group's sum; of these, every part's k_p largest of the sum over groups. `contributed` keeps what its
-  /// rank's group has selected.
+  /// Selects the k largest of each group's sum. Of these, selects every part's k_p largest of the sum over groups. `contributed`
+  /// keeps what its rank's group has selected.
   Sparse reduce_by_switch(std::vector<Sparse>& contributed, std::int64_t k) {
     const std::size_t n = residual[0].size();
     const int parts = static_cast<int>(switches_.owners.size());
-    std::vector<Sparse> selected(contributed.size());  // of the group, by each of its ranks
+    std::vector<Sparse> selected(contributed.size());  // by the group, for each of its ranks
     std::vector<std::uint64_t> counts(switches_.owners.size());
     const auto within = [&](const Sparse& entries, int part) {
       return Sparse(entries.lower_bound(static_cast<std::uint32_t>(part_begin(n, part, parts))),
@@ -189,11 +189,12 @@ class FlatOracle {
   std::int64_t iteration_ = 0;
 };
 
-/// Any sparse algorithm of the registry, whole machine. Those that shard are a flat one per shard, among nodes.
+/// The oracle of any sparse algorithm of the registry, on the whole machine. A sharding algorithm is a flat one per shard, among
+/// nodes.
 template <class T>
 class Oracle {
  public:
-  /// `locations` of all ranks; one-rank nodes make every algorithm flat.
+  /// `locations`: of all ranks. With one rank per node, every algorithm is flat.
   Oracle(const AllreduceRow& row, const std::vector<Location>& locations, std::int64_t n) : n_(n) {
     const Delivery delivery = row.name == "gtopk" ? Delivery::tree : row.delivers_all ? Delivery::all : Delivery::cut;
     const Topology of_0(locations, 0);
@@ -217,7 +218,7 @@ class Oracle {
   std::vector<std::uint32_t> indices;  // of the update
   std::vector<T> sums;                 // not averaged
 
-  /// What the plan of `rank` keeps.
+  /// Returns the residual of the plan of `rank`.
   [[nodiscard]] std::vector<T> residual(int rank) const {
     const auto r = static_cast<std::size_t>(rank);
     if (!sharded_) return flat_[0].residual[r];
@@ -225,7 +226,7 @@ class Oracle {
     return flat_[static_cast<std::size_t>(maps_[r].mine())].residual[place_of(rank)];
   }
 
-  /// Without error feedback nothing is kept from one step to the next but their count.
+  /// Without error feedback, only the number of steps is kept between steps.
   void forget_residuals() {
     for (FlatOracle<T>& flat : flat_) {
       for (std::vector<T>& residual : flat.residual) std::fill(residual.begin(), residual.end(), T{});
@@ -281,7 +282,7 @@ class Oracle {
     return static_cast<std::size_t>(std::lower_bound(owners.begin(), owners.end(), rank) - owners.begin());
   }
 
-  /// By owner: the sum of one shard over the owner's node, starting from the owner and going down the local ranks.
+  /// Returns, by owner, the sum of one shard over the owner's node, starting from the owner and going down the local ranks.
   std::vector<std::vector<T>> node_sums(const std::vector<std::vector<T>>& gradients, int shard) const {
     std::vector<std::vector<T>> sums_of_nodes(static_cast<std::size_t>(topologies_[0].node_count()));
     for (std::size_t r = 0; r < gradients.size(); ++r) {
@@ -307,7 +308,7 @@ class Oracle {
   std::int64_t n_;
   bool sharded_ = false;
   std::int64_t iteration_ = 0;
-  std::deque<Topology> topologies_;  // maps refer to them
+  std::deque<Topology> topologies_;  // maps keep references to them
   std::vector<ShardMap> maps_;
   std::vector<FlatOracle<T>> flat_;
 };

@@ -1,4 +1,4 @@
-// other_floating_point.hpp: what another library may have done to the floating-point environment of a caller's thread.
+// other_floating_point.hpp: changes the floating-point environment of a caller's thread, as another library may have done.
 #pragma once
 
 #include <cfenv>
@@ -9,14 +9,14 @@
 
 namespace weir::test {
 
-/// This thread takes subnormal numbers for zero, where the processor can.
+/// Makes this thread treat subnormal numbers as zero, if the processor can.
 inline void flush_subnormals() {
 #if defined(__SSE__)
   _mm_setcsr(_mm_getcsr() | 0x8040);  // flush to zero, denormals are zeros
 #endif
 }
 
-/// While it lives, and if it is `on`, this thread rounds upward and takes subnormal numbers for zero.
+/// While it lives, and if `on`, this thread rounds upward and treats subnormal numbers as zero.
 class OtherFloatingPoint {
  public:
   explicit OtherFloatingPoint(bool on) {

@@ -1,7 +1,7 @@
-// plan_states.hpp: a plan that goes on from a saved state delivers and keeps what the plan does that was not interrupted.
+// plan_states.hpp: checks that a plan restored from a saved state delivers and keeps the same as an uninterrupted plan.
 //
-// A `Place` says where gradients are, and of what type: Place::run(plan, gradient) returns the update, Place::residual(plan) what
-// the plan keeps, both of Place::Value, and Place::rounded(x) is what a gradient's element becomes there. A rank makes a Place
+// A `Place` determines memory and type of gradients. Place::run(plan, gradient) returns the update, Place::residual(plan) returns
+// the residual, both of Place::Value, and Place::rounded(x) returns what a gradient's element becomes there. A rank makes a Place
 // first.
 #pragma once
 
@@ -41,7 +41,7 @@ struct HostPlace {
   }
 };
 
-/// With everything that a state has: thresholds and boundaries that are used again, densities that fall.
+/// Returns a configuration that uses every part of a state: reused thresholds and boundaries, and falling densities.
 template <class T>
 AllreduceConfig config_of(const AllreduceRow& row) {
   return {.count = 701,
@@ -60,7 +60,7 @@ struct StateMachine {
 };
 inline constexpr std::array state_machines = {StateMachine{1, ""}, StateMachine{3, "node:3 rank:1"}, StateMachine{5, "nodes:2,3"}};
 
-/// What one run did on one rank.
+/// The results of one run on one rank.
 template <class T>
 struct Run {
   std::vector<T> update, residual;
@@ -70,7 +70,7 @@ struct Run {
   [[nodiscard]] bool operator==(const Run&) const = default;
 };
 
-/// These runs are skipped.
+/// Returns whether the run is skipped.
 inline bool poisoned(int t) { return t % 7 == 1 || t % 7 == 4; }
 
 template <class Place>
@@ -91,7 +91,7 @@ Run<typename Place::Value> run_once(AllreducePlan& plan, const Communicator& com
           {s.iteration, s.k, s.selected_local, s.selected_global, flags, s.payload_bytes_sent}};
 }
 
-/// What one rank leaves to another job.
+/// What one rank passes to another job.
 template <class T>
 struct Kept {
   SavedState middle, end;
@@ -103,7 +103,7 @@ inline std::string text_of(const StateMachine& machine, const AllreduceConfig& c
          " n " + std::to_string(config.count) + " on '" + machine.description + "'";
 }
 
-/// What is wrong, or "".
+/// Returns what is wrong, or "".
 template <class Place>
 std::string plan_going_on(const StateMachine& machine, const AllreduceConfig& config, int saved_after,
                           RankOptions options = {.seed = 11}) {
@@ -133,7 +133,7 @@ std::string plan_going_on(const StateMachine& machine, const AllreduceConfig& co
         const Kept<T>& mine = kept[static_cast<std::size_t>(comm.rank())];
         const std::string where = ", rank " + std::to_string(comm.rank());
         AllreducePlan plan(comm, config);
-        if (saved_after % 2 == 1) run_once<Place>(plan, comm, 77);  // nothing of it remains
+        if (saved_after % 2 == 1) run_once<Place>(plan, comm, 77);  // the restore must overwrite it
         restore_state(*plan.state(), mine.middle, "plan 'allreduce'");
         check.that(plan.statistics().iteration == saved_after, "the count of runs" + where);
         check.that(first_difference(save_state(*plan.state()), mine.middle) == "", "saved again" + where);
@@ -158,7 +158,7 @@ struct Turn {
 };
 
 struct Trained {
-  std::vector<std::vector<SavedState>> states;  // [rank][after so many runs]
+  std::vector<std::vector<SavedState>> states;  // [rank][number of runs]
   std::vector<Turn> turns;
 };
 
@@ -168,7 +168,7 @@ struct TrialJob {
   std::string machine;
 };
 
-/// Runs `first`, first + 1, ... of a plan restored to `from`, where that is given.
+/// Runs `first`, first + 1, ... of a plan, restored to `from` if given.
 template <class Place>
 Trained train(const TrialJob& job, const MachineFile& file, int first, int end, const Trained* from, RankCheck& check) {
   Trained trained;
@@ -182,7 +182,7 @@ Trained train(const TrialJob& job, const MachineFile& file, int first, int end, 
               const auto rank = static_cast<std::size_t>(comm.rank());
               AllreducePlan plan(comm, job.config);
               if (from != nullptr) {
-                // Nothing of these remains, of no candidate.
+                // The restore must overwrite these, for every candidate.
                 for (int t = 0; t < job.config.trial_iterations + 2; ++t) run_once<Place>(plan, comm, 70 + t);
                 const SavedState& saved = from->states[rank][static_cast<std::size_t>(first)];
                 restore_state(*plan.state(), saved, "plan 'allreduce'");
@@ -199,7 +199,7 @@ Trained train(const TrialJob& job, const MachineFile& file, int first, int end, 
   return trained;
 }
 
-/// What all ranks keep after a run.
+/// Returns the residuals of all ranks after a run.
 inline std::vector<double> kept_after(const TrialJob& job, const Turn& turn) {
   std::vector<double> sum(static_cast<std::size_t>(job.config.count));
   for (std::size_t rank = 0; rank < turn.ranks.size(); ++rank) {
@@ -210,7 +210,7 @@ inline std::vector<double> kept_after(const TrialJob& job, const Turn& turn) {
   return sum;
 }
 
-/// The largest share of what went in after `before` and is neither delivered nor kept.
+/// Returns the largest share of what went in after `before` and is neither delivered nor kept.
 template <class Place>
 double lost(const TrialJob& job, const Turn& before, const std::vector<Turn>& turns, int first) {
   std::vector<double> missing = kept_after(job, before), magnitude(missing.size(), 1e-20);
@@ -244,7 +244,7 @@ inline bool decided(const SavedState& saved) {
   return field->bytes[0] != std::byte{0};
 }
 
-/// All of the job's trials, saved and restored after every `step` runs from the first on. What is wrong, or "".
+/// Saves and restores all of the job's trials after every `step` runs from the first on. Returns what is wrong, or "".
 template <class Place>
 std::string trials_going_on(const TrialJob& job, const MachineFile& file, int step) {
   const int end = static_cast<int>(6 * job.config.trial_iterations + 9);
@@ -256,7 +256,7 @@ std::string trials_going_on(const TrialJob& job, const MachineFile& file, int st
     const Trained rest = train<Place>(job, file, first, end, &whole, check);
     const std::string where = "saved after " + std::to_string(first) + " runs: ";
     for (int t = first; t < end; ++t) {
-      // The clocks of two jobs may decide for two candidates.
+      // The clocks of two jobs may choose different candidates.
       const bool before_the_choice = t + 1 == end || !decided_after(t + 1);
       if (!before_the_choice && !decided_after(first)) break;
       check.that(whole.turns[static_cast<std::size_t>(t)].ranks == rest.turns[static_cast<std::size_t>(t - first)].ranks,
@@ -268,7 +268,7 @@ std::string trials_going_on(const TrialJob& job, const MachineFile& file, int st
     }
     check.at_most(lost<Place>(job, whole.turns[static_cast<std::size_t>(first - 1)], rest.turns, first), 1e-5, where + "lost");
   }
-  // With 5 trials, a turn comes in a run that is skipped; with 2, only the choice may, which is up to the clock.
+  // With 5 trials, a turn falls on a skipped run. With 2, only the choice may, which depends on the clock.
   check.that(job.config.trial_iterations != 5 || job.config.memory != MemorySpace::host || has_field(whole, "leftover/residual"),
              "no residual was left over");
   return check.failure();

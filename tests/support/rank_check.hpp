@@ -1,4 +1,4 @@
-// rank_check.hpp: assertions from many rank threads: Catch2's own are not thread-safe. Keeps the first failure.
+// rank_check.hpp: assertions from many rank threads. Catch2's own are not thread-safe. Keeps the first failure.
 #pragma once
 
 #include <cmath>

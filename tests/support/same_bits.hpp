@@ -1,4 +1,4 @@
-// same_bits.hpp: equality that tells -0 from 0 and knows NaN.
+// same_bits.hpp: equality that distinguishes -0 from 0 and accepts equal NaNs.
 #pragma once
 
 #include <algorithm>

@@ -10,12 +10,12 @@
 
 namespace weir::test {
 
-/// Collects what each rank's calls threw. One object for all ranks.
+/// Collects the errors of each rank's calls. One object serves all ranks.
 class SameErrors {
  public:
   explicit SameErrors(int ranks) : texts_(static_cast<std::size_t>(ranks)) {}
 
-  /// On rank `rank`: `call` must throw Error with this status and a text that contains `part`.
+  /// On rank `rank`: checks that `call` throws Error with this status and a text that contains `part`.
   template <class Call>
   void expect(int rank, weir_status status, const std::string& part, Call call) {
     std::string text = "no error";
@@ -29,7 +29,7 @@ class SameErrors {
     texts_[static_cast<std::size_t>(rank)].push_back(text);
   }
 
-  /// After all ranks have ended: what was wrong first, or nothing.
+  /// Returns the first thing that was wrong, or an empty text. Call it after all ranks have ended.
   [[nodiscard]] std::string failure() {
     for (const auto& texts : texts_) check_.that(texts == texts_[0], "different texts on different ranks");
     return check_.failure();
@@ -41,7 +41,7 @@ class SameErrors {
   std::vector<std::vector<std::string>> texts_;
 };
 
-/// What is wrong when `body`, run on every rank, does not throw the same such Error on all.
+/// Returns what is wrong if `body`, run on every rank, does not throw the same expected Error on all.
 inline std::string unlike_errors(int ranks, weir_status status, const std::string& part,
                                  const std::function<void(Communicator&)>& body, const RankOptions& options = {}) {
   SameErrors errors(ranks);

@@ -1,4 +1,4 @@
-// saved_states.hpp: states compared, copied and spoilt.
+// saved_states.hpp: compares, copies and corrupts states.
 #pragma once
 
 #include <cstring>
@@ -22,7 +22,7 @@ inline SavedState copy_of(const SavedState& saved) {
   return copy;
 }
 
-/// The first field that differs in anything, or "".
+/// Returns the name of the first field that differs, or "".
 inline std::string first_difference(const SavedState& a, const SavedState& b) {
   if (a.fields.size() != b.fields.size()) return "the number of fields";
   for (std::size_t i = 0; i < a.fields.size(); ++i) {
@@ -34,7 +34,7 @@ inline std::string first_difference(const SavedState& a, const SavedState& b) {
   return "";
 }
 
-/// What is wrong with how spoilt copies of `saved` are refused: each text of `restore` has to name the field.
+/// Returns what is wrong with how corrupted copies of `saved` are refused: each text of `restore` must name the field.
 inline std::string accepted_spoilt(const SavedState& saved, const std::function<std::string(const SavedState&)>& restore) {
   const auto refused = [&](const SavedState& spoilt, const std::string& part, const std::string& name) {
     const std::string text = restore(spoilt);

@@ -11,7 +11,7 @@ int weir::test::run_session(int argc, char** argv) { return Catch::Session().run
 int weir::test::run_session(int argc, char** argv) {
   Catch::Session session;
   if (const int wrong = session.applyCommandLine(argc, argv); wrong != 0) return wrong;
-  // As version 3 does: a name that matches no test is an error.
+  // Like version 3: a name that matches no test is an error.
   Catch::ConfigData& config = session.configData();
   config.warnings = static_cast<Catch::WarnAbout::What>(config.warnings | Catch::WarnAbout::NoTests);
   return session.run();

@@ -1,4 +1,4 @@
-// shared_folder.hpp: a temporary folder of rank 0 that all processes of a job know.
+// shared_folder.hpp: a temporary folder made by rank 0, whose path all processes of a job know.
 #pragma once
 
 #include <mpi.h>
@@ -10,7 +10,7 @@
 
 namespace weir::test {
 
-/// Rank 0's, by all.
+/// Rank 0's folder, used by all ranks.
 class SharedFolder {
  public:
   explicit SharedFolder(const Communicator& comm) : path_(own_.path()) {

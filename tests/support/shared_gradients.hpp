@@ -1,4 +1,4 @@
-// shared_gradients.hpp: two plans that are given the same memory at once.
+// shared_gradients.hpp: two plans that get the same memory at once.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,9 +13,9 @@
 
 namespace weir::test {
 
-/// `run` calls its argument on each of `ranks` ranks, with a communicator. While a run is in flight that will write its update to a
-/// gradient, another plan must be refused any part of it on all ranks, though only the last rank asks for that; the run goes on,
-/// and both plans stay usable. Empty, or what was wrong first.
+/// `run` calls its argument on each of `ranks` ranks, with a communicator. While a run that will write its update to a gradient is
+/// in flight, another plan must be refused any part of that gradient on all ranks, even if only the last rank asks for it. The run
+/// continues, and both plans stay usable. Returns an empty text, or what was wrong first.
 template <class Run>
 std::string failure_of_shared_gradients(int ranks, const std::string& algorithm, const Run& run) {
   const std::int64_t n = 1000;
@@ -34,9 +34,9 @@ std::string failure_of_shared_gradients(int ranks, const std::string& algorithm,
     const std::vector<float> right_first = result_of(a, alone_first), right_second = result_of(b, alone_second);
 
     Operation op = a.start(std::span(first).first(n));
-    const bool in_flight = ranks > 1;  // else it has finished by now
+    const bool in_flight = ranks > 1;  // on one rank, it has finished by now
     if (in_flight) {
-      for (const std::size_t offset : {std::size_t{0}, std::size_t{n - 1}}) {  // all of it, and its last element
+      for (const std::size_t offset : {std::size_t{0}, std::size_t{n - 1}}) {  // the whole gradient, and its last element
         std::string text = "no error";
         try {
           b.start(wrong ? std::span(first).subspan(offset, n) : std::span(second)).wait();
@@ -47,7 +47,7 @@ std::string failure_of_shared_gradients(int ranks, const std::string& algorithm,
         const std::string expected =
             "plan 'b': the gradient of rank " + std::to_string(ranks - 1) + " overlaps that of another run";
         check.that(text.find(expected) == 0, fmt::format("'{}' in place of '{}'", text, expected));
-        // Waiting has driven the first run, too; it must be in flight for the next.
+        // The wait has also progressed the first run, which must be in flight for the next test.
         op.wait();
         check.that(std::vector<float>(first.begin(), first.begin() + n) == right_first, "the first plan's update");
         std::copy(alone_first.begin(), alone_first.end(), first.begin());
@@ -58,7 +58,7 @@ std::string failure_of_shared_gradients(int ranks, const std::string& algorithm,
     check.that(second == right_second, "the second plan's update");
     op.wait();
     check.that(std::vector<float>(first.begin(), first.begin() + n) == right_first, "the first plan's last update");
-    // One after the other, or side by side in one array, they may.
+    // One after the other, or side by side in one array, is allowed.
     first = make_input<float>(Input::heavy_tailed, 2 * n, comm.rank(), ranks, 0);
     Operation left = a.start(std::span(first).first(n)), right = b.start(std::span(first).last(n));
     left.wait();

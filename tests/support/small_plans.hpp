@@ -1,4 +1,4 @@
-// small_plans.hpp: plans that stay and run very often: what each run costs, and that nothing is lost meanwhile.
+// small_plans.hpp: plans that live long and run very often: the cost of each run, and a check that nothing is lost.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 
 namespace weir::test {
 
-/// Plans of a few hundred elements, one for every sparse algorithm in host memory by each of its schedules, which run in turn. Not
+/// Plans of a few hundred elements, one for every sparse algorithm in host memory with each of its schedules. They run in turn. Not
 /// thread-safe.
 class SmallPlans {
  public:
-  /// Work of runs so far, counted.
+  /// Counted work of runs so far.
   struct Work {
     std::int64_t messages = 0, control_bytes = 0, payload_bytes = 0;
     friend Work operator-(Work a, const Work& b) {
@@ -42,10 +42,10 @@ class SmallPlans {
     }
   }
 
-  /// Runs after which each plan has been where it was: all their thresholds and boundaries have had a turn.
+  /// Returns the number of runs after which every plan has been through all uses of its thresholds and boundaries.
   [[nodiscard]] int round() const { return static_cast<int>(plans_.size()) * 64; }
 
-  /// Collective: the next plan's turn.
+  /// Collective. Runs the next plan.
   bool run() {
     AllreducePlan& plan = plans_[static_cast<std::size_t>(runs_++) % plans_.size()];
     std::copy(gradient_.begin(), gradient_.end(), update_.begin());
@@ -60,7 +60,7 @@ class SmallPlans {
 
   [[nodiscard]] const Work& work() const { return work_; }
 
-  /// Collective: what all ranks have handed in, less what was delivered and what they keep. 0 where nothing is lost.
+  /// Collective. Returns what all ranks have handed in, less what was delivered and what they keep. 0 if nothing is lost.
   [[nodiscard]] double lost() const {
     struct Sums {
       double given = 0, kept = 0;

@@ -1,4 +1,4 @@
-// table_oracle.hpp: the slow, obvious embedding table: one array, all ranks' batches in one place.
+// table_oracle.hpp: a slow, obvious embedding table: one array, and the batches of all ranks in one place.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class TableOracle {
 
   [[nodiscard]] const std::vector<float>& values() const { return values_; }
 
-  /// Vectors as they arrive: rounded, unless every rank holds the table.
+  /// Returns vectors as they arrive: rounded, unless every rank holds the table.
   [[nodiscard]] std::vector<float> lookup(const std::vector<std::int64_t>& ids) const {
     std::vector<float> vectors;
     for (const std::int64_t id : ids)

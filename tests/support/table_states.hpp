@@ -1,4 +1,4 @@
-// table_states.hpp: a table that goes on from a saved state delivers and learns what the one does that was not interrupted.
+// table_states.hpp: checks that a table restored from a saved state delivers and learns the same as an uninterrupted one.
 #pragma once
 
 #include "embedding/table.hpp"
@@ -9,7 +9,7 @@
 
 namespace weir::test {
 
-/// `Table` is made of communicator and configuration, looks up ids and returns vectors, and updates; its `table` is the table.
+/// `Table` is made from communicator and configuration. It looks up ids, returns vectors, and updates. Its `table` is the table.
 template <class Table>
 std::vector<float> table_step(Table& trained, const Communicator& comm, int step) {
   const TableBatch batch = make_table_batch(trained.table.config(), comm.rank(), step);
@@ -22,7 +22,7 @@ std::vector<float> table_step(Table& trained, const Communicator& comm, int step
   return vectors;
 }
 
-/// What is wrong, or "".
+/// Returns what is wrong, or "".
 template <class Table>
 std::string table_going_on(const EmbeddingConfig& config, int rank_count, const std::string& machine) {
   constexpr int steps = 6, saved_after = 3;
@@ -53,7 +53,7 @@ std::string table_going_on(const EmbeddingConfig& config, int rank_count, const 
         other.seed = 99;
         other.learning_rate = 77;
         Table trained(comm, other);
-        table_step(trained, comm, 0);  // nothing of it remains, the prefetch included
+        table_step(trained, comm, 0);  // the restore must overwrite it, including the prefetch
         restore_state(*trained.table.state(), mine.middle, "table 'words'");
         check.that(first_difference(save_state(*trained.table.state()), mine.middle) == "", "saved again");
         for (int t = saved_after; t < steps; ++t)

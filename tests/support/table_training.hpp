@@ -26,7 +26,7 @@ inline EmbeddingConfig make_table_config(std::string_view exchange, std::int64_t
   return config;
 }
 
-/// What is asked for before a lookup, if anything: the batch that comes, or, on some ranks or all, another one.
+/// The prefetch before a lookup: none, that of the batch that comes, or, on some or all ranks, another batch.
 enum class Prefetch { never, right, wrong_on_one, wrong };
 
 /// Describes one training of a table.
@@ -42,14 +42,14 @@ struct TableBatch {
   std::vector<float> gradients;
 };
 
-/// Small integers where ranks' contributions are added in no order that an oracle would know; else in (-2, 2), to be added in
-/// order.
+/// Returns small integers if ranks' contributions are added in an order that an oracle does not know, otherwise numbers in (-2, 2),
+/// which are added in order.
 inline float table_gradient(const EmbeddingConfig& config, std::mt19937_64& random) {
   if (config.exchange == "dense_allreduce") return static_cast<float>(random() % 9) - 4;
   return static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-51 - 2);
 }
 
-/// What one rank looks up in a step. Frequent low ids; lengths from nothing to the largest.
+/// Returns the ids that one rank looks up in a step. Low ids are frequent. Lengths range from zero to the largest.
 inline TableBatch make_table_batch(const EmbeddingConfig& config, int rank, int step) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank * 1000 + step));
   const auto most = static_cast<std::uint64_t>(config.largest_batch) + 1;
@@ -75,7 +75,7 @@ inline bool same_bits(std::span<const float> a, std::span<const float> b) {
                     [](float x, float y) { return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y); });
 }
 
-/// Collective; the whole table.
+/// Collective. Returns the whole table.
 inline std::vector<float> all_rows(EmbeddingTable& table) {
   std::vector<float> values(static_cast<std::size_t>(table.config().rows * table.config().width));
   table.export_rows(0, table.config().rows, values);
@@ -96,7 +96,7 @@ struct TrainedTable {
   }
 };
 
-/// Collective. With every second step's batch prefetched.
+/// Collective. Prefetches every second step's batch.
 inline TrainedTable train_table(const Communicator& comm, const EmbeddingConfig& config, int steps) {
   EmbeddingTable table(comm, config);
   TrainedTable trained;

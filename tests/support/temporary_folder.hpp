@@ -1,4 +1,4 @@
-// temporary_folder.hpp: a folder that a test has to itself.
+// temporary_folder.hpp: a folder for one test alone.
 #pragma once
 
 #include <cstdlib>

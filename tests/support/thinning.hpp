@@ -1,6 +1,6 @@
-// thinning.hpp: runs part of a grid of cases. tests/run.sh sets TEST_EVERY, so that every change is answered in minutes, and
-// TEST_OFFSET by the commit, so that as many commits run them all. A case that has failed once is no longer part of a grid: it gets
-// a TEST_CASE of its own.
+// thinning.hpp: runs part of a grid of cases. tests/run.sh sets TEST_EVERY, so that testing a change takes minutes, and TEST_OFFSET
+// by the commit, so that TEST_EVERY commits run all cases. A case that has failed once is taken out of the grid and gets its own
+// TEST_CASE.
 #pragma once
 
 #include <algorithm>
@@ -15,20 +15,20 @@ inline std::uint64_t number_in_environment(const char* name, std::uint64_t other
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-/// TEST_EVERY: of as many cases one is run. At least 1.
+/// Returns TEST_EVERY, at least 1: one of this many cases runs.
 inline std::uint64_t test_every() {
   static const std::uint64_t every = number_in_environment("TEST_EVERY", 1);
   return every == 0 ? 1 : every;
 }
 
-/// TEST_OFFSET, below test_every(): which of them.
+/// Returns TEST_OFFSET, below test_every(): which one of them runs.
 inline std::uint64_t test_offset() {
   static const std::uint64_t offset = number_in_environment("TEST_OFFSET", 0);
   return offset % test_every();
 }
 
-/// True for cases to leave out: all but about one in TEST_EVERY, or in `among` where that is fewer, spread evenly over the grid
-/// whatever its dimensions. Not for the threads of virtual ranks, which would leave out different ones.
+/// Returns true for cases to leave out: all but about one in TEST_EVERY, or in `among` if that is fewer. The rest is spread evenly
+/// over the grid, whatever its dimensions. Do not call it from threads of virtual ranks, which would leave out different cases.
 inline bool left_out(std::uint64_t among = std::numeric_limits<std::uint64_t>::max()) {
   static std::uint64_t cases = 0;
   const std::uint64_t one_in = std::min(among, test_every());

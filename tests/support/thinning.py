@@ -1,9 +1,9 @@
-"""For pytest, `-p thinning`: runs part of the cases that @pytest.mark.parametrize makes, as thinning.hpp does. At least one of each test.
+"""For pytest, `-p thinning`: runs part of the cases of @pytest.mark.parametrize, as thinning.hpp does, but at least one of each test.
 
-With @pytest.mark.each("a", "b"), at least one for each pair of values of these parameters. All ranks run the same.
+With @pytest.mark.each("a", "b"), runs at least one for each pair of values of these parameters. All ranks run the same cases.
 
-Where CTest starts the same tests with several numbers of ranks, TEST_TURN is i/n: of n starts, each test is in one, another one with
-the next offset. So n * TEST_EVERY offsets run all. Without thinning, all are in each start.
+If CTest starts the same tests with several numbers of ranks, TEST_TURN is i/n: each test runs in one of n starts, and in another
+one with the next offset. So n * TEST_EVERY offsets run everything. Without thinning, each start runs all tests.
 """
 import os
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# For scripts, to be sourced: runs part of the cases of a list, as thinning.hpp does. At least one of each list.
+# To be sourced by scripts: runs part of a list of cases, as thinning.hpp does, but at least one of each list.
 
 in_turn() { # NUMBER OF: true where case NUMBER of OF is one to run
   local every=${TEST_EVERY:-1}

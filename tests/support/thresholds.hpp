@@ -1,4 +1,4 @@
-// thresholds.hpp: every method of local selection.
+// thresholds.hpp: all methods of local selection.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline const std::vector<std::string> all_thresholds = [] {
   return names;
 }();
 
-/// Returns the parameters with which a threshold is used again in `period` runs, if it ever is.
+/// Returns parameters with which a threshold is reused for `period` runs, if the method can.
 inline std::string period_of(const std::string& threshold, std::int64_t period) {
   return make_threshold(threshold).period() > 0 ? "period=" + std::to_string(period) : std::string();
 }

@@ -1,5 +1,5 @@
-// timeouts.hpp: short timeouts for what a test does. Communicators and plans are made under the usual one: where others fill the
-// machine, that may take longer.
+// timeouts.hpp: short timeouts for the calls of a test. Communicators and plans are made under the default timeout, because that
+// may take longer on a busy machine.
 #pragma once
 
 #include <weir/weir.hpp>

@@ -22,8 +22,8 @@ struct Alone {
   Channel channel(Run& run) { return Channel(engine, topology, run, traffic); }
 };
 
-/// Throws the run's error, if it has one.
-void hear(const Run& run) {
+/// Throws what the run has ended with.
+void rethrow_error(const Run& run) {
   if (run.error) std::rethrow_exception(run.error);
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("tasks nest and pass exceptions on") {
   run.root = throws_inside();
   alone.engine.start(run);
   REQUIRE(run.finished);
-  REQUIRE_THROWS_AS(hear(run), Error);
+  REQUIRE_THROWS_AS(rethrow_error(run), Error);
 }
 
 TEST_CASE("of several ready runs the most urgent goes first") {
@@ -212,10 +212,10 @@ TEST_CASE("a run that is held back does not come nearer to its deadline") {
   Alone alone(std::chrono::hours(1), 0.05);
   TwoRuns runs(alone);
   alone.engine.drive(runs.urgent);
-  REQUIRE_THROWS_AS(hear(runs.urgent), Error);
+  REQUIRE_THROWS_AS(rethrow_error(runs.urgent), Error);
   runs.send(0);
   alone.engine.drive(runs.low);
-  hear(runs.low);
+  rethrow_error(runs.low);
   REQUIRE(runs.low_value == 7);
 }
 
@@ -230,7 +230,7 @@ TEST_CASE("a run past its deadline ends, naming what it waited for; others go on
   alone.engine.start(run);
   alone.engine.drive(run);
   try {
-    hear(run);
+    rethrow_error(run);
     FAIL("no error");
   } catch (const Error& error) {
     REQUIRE(error.status() == WEIR_ERR_TIMEOUT);
@@ -252,7 +252,7 @@ TEST_CASE("a caller that computes past the deadline has not been waiting") {
   const int number = 7;
   const Request send = alone.transport->send(&number, sizeof number, 0, 0);
   alone.engine.drive(run);
-  hear(run);
+  rethrow_error(run);
   REQUIRE(value == 7);
   REQUIRE(alone.transport->test(send));
 }
@@ -288,10 +288,10 @@ TEST_CASE("a run at a gate has its keeper's deadline while that is in flight, an
   alone.engine.start(keeper);
   alone.engine.start(waiting);
   alone.engine.drive(keeper);  // its own deadline ends it, and opens nothing
-  REQUIRE_THROWS_AS(hear(keeper), Error);
+  REQUIRE_THROWS_AS(rethrow_error(keeper), Error);
   REQUIRE_FALSE(waiting.finished);
   alone.engine.drive(waiting);
-  REQUIRE_THROWS_AS(hear(waiting), Error);
+  REQUIRE_THROWS_AS(rethrow_error(waiting), Error);
 }
 
 TEST_CASE("a notice ends the run it is about, not the one before, and not one that gets on") {
@@ -323,13 +323,13 @@ TEST_CASE("a notice ends the run it is about, not the one before, and not one th
   const int number = 7;
   const Request send = there->send(&number, sizeof number, 0, 5);
   engine.drive(run);
-  hear(run);
+  rethrow_error(run);
   REQUIRE((value == 7 && there->test(send)));
   run.root = receive(run, value);
   engine.start(run);
   engine.drive(run);
   try {
-    hear(run);
+    rethrow_error(run);
     FAIL("no error");
   } catch (const Error& error) {
     REQUIRE(error.status() == WEIR_ERR_MEMORY);

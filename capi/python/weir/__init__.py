@@ -10,8 +10,16 @@
 Calls are collective if they say so: every rank makes them. Errors are weir.Error, with a subclass for each status. Bad input of one
 rank is an error on every rank. Weir finds its library through WEIR_LIBRARY, in the package's own folder, or by the loader.
 """
+try:
+    from ._abi import VERSION
+except ModuleNotFoundError as missing:
+    if missing.name != "weir._abi":
+        raise
+    raise ImportError(
+        "this is the source of the package weir, of which two modules are made when it is built: install it with "
+        "`cmake --install BUILD` or `pip install capi/python` (not -e), or take BUILD/python"
+    ) from None
 from . import _types
-from ._abi import VERSION
 from ._library import LibraryError
 from ._struct import Text
 from ._types import *

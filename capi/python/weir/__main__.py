@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -115,10 +116,14 @@ def main() -> None:
     measure.add_argument("--repeats", type=int, default=500, help="calls of each kind (default: %(default)s)")
     measure.add_argument("--json", default="", metavar="FILE", help="write the figures to FILE, in seconds")
     given = parser.parse_args()
-    if given.command == "info":
-        info()
-    else:
-        bench(given.count, given.repeats, given.json)
+    try:
+        if given.command == "info":
+            info()
+        else:
+            bench(given.count, given.repeats, given.json)
+        sys.stdout.flush()
+    except BrokenPipeError:  # of `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

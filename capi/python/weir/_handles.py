@@ -26,7 +26,7 @@ BROKEN = (Status.STATE, Status.TIMEOUT, Status.TRANSPORT, Status.MEMORY, Status.
 
 
 def because(refusal: Exception, error: BaseException) -> Exception:
-    """Returns the error that this rank throws for what it has refused itself, if the call has ended with `error`. That becomes its
+    """Returns the error that this rank raises for what it has refused itself, if the call has ended with `error`. That becomes its
     cause, unless it only says to look here, or repeats it."""
     reason = str(refusal).partition("': ")[2][:200]  # behind the name of what has refused it
     repeats = "that rank's own error" in str(error) or reason in str(error)
@@ -98,7 +98,7 @@ class CommHandle:
             self.living -= 1
 
     def call(self, function: Callable[..., int], *arguments: Any) -> None:
-        """Calls the library, and throws the error that the call ends with."""
+        """Calls the library, and raises the error that the call ends with."""
         self.enter()
         try:
             status = function(*arguments)
@@ -240,7 +240,7 @@ class Run:
         self.wait_for = wait_for
         self.arrays = arrays
         self.refusal = refusal  # what is wrong with this rank's arrays; the other ranks get an error, too
-        self.cause: Optional[BaseException] = None  # what a function of the caller has thrown; the other ranks get an error, too
+        self.cause: Optional[BaseException] = None  # what a function of the caller has raised; the other ranks get an error, too
         self.done = False
         self.error: Optional[BaseException] = None
 
@@ -277,7 +277,7 @@ class Run:
         Process.abandoned.discard(self)
 
     def settled(self, seconds: float) -> bool:
-        """Advances the call, and then throws its error. Returns whether it has finished."""
+        """Advances the call, and then raises its error. Returns whether it has finished."""
         if not self.done:
             self.comm.enter()
             try:

@@ -61,7 +61,7 @@ class Object:
         more: Callable[[], Tuple[Any, ...]] = tuple,
         origin: Any = None,
     ) -> None:
-        """Makes the object. `more` gives what it takes besides a configuration, and throws what is wrong with that. `origin` is
+        """Makes the object. `more` gives what it takes besides a configuration, and raises what is wrong with that. `origin` is
         what it is made from, if not the communicator."""
         self._name = str(getattr(config, "name", self._name))
         try:
@@ -190,7 +190,7 @@ class Object:
         return run
 
     def wait(self) -> None:
-        """Waits for everything that this object has in flight, and throws its error. Meant for calls that Ctrl-C has ended before
+        """Waits for everything that this object has in flight, and raises its error. Meant for calls that Ctrl-C has ended before
         they could return an operation. Does nothing if nothing is in flight, because Ctrl-C came before the call or after its end.
         """
         for run in self._handle().in_flight():

@@ -1,6 +1,6 @@
 """Enumerations, exceptions, configurations and results.
 
-Made by capi/interface/generate.py from interface.toml and the C headers: change those."""
+Made by capi/interface/generate.py from interface.toml and the C headers. Edit those files."""
 from __future__ import annotations
 
 import builtins
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Status(IntEnum):
-    """What a call of the library ends with."""
+    """How a call of the library ended."""
 
     OK = 0  # success
     ARGUMENT = 1  # an argument is wrong
@@ -43,86 +43,100 @@ class Status(IntEnum):
 
 
 class Error(Exception):
-    """What every call throws: a status, and a text that says what was wrong and what would be right."""
+    """Exception that every call raises: a status, and a text that says what was wrong and what would be right."""
 
+    __module__ = "weir"  # as tracebacks name it
     status: Status = Status.INTERNAL
 
 
 class ArgumentError(Error, ValueError):
     """An argument is wrong."""
 
+    __module__ = "weir"
     status = Status.ARGUMENT
 
 
 class MismatchError(Error):
     """Ranks disagree about a plan."""
 
+    __module__ = "weir"
     status = Status.MISMATCH
 
 
 class BusyError(Error):
     """The object is in use."""
 
+    __module__ = "weir"
     status = Status.BUSY
 
 
 class StateError(Error):
     """The call does not fit the state of the object."""
 
+    __module__ = "weir"
     status = Status.STATE
 
 
 class NonFiniteError(Error):
     """The gradient holds NaN or infinity."""
 
+    __module__ = "weir"
     status = Status.NON_FINITE
 
 
 class TimeoutError(Error, builtins.TimeoutError):
     """A peer did not answer in time."""
 
+    __module__ = "weir"
     status = Status.TIMEOUT
 
 
 class TransportError(Error):
     """The transport failed."""
 
+    __module__ = "weir"
     status = Status.TRANSPORT
 
 
 class MemoryError(Error, builtins.MemoryError):
     """Out of memory."""
 
+    __module__ = "weir"
     status = Status.MEMORY
 
 
 class SettingError(Error):
     """A WEIR_* setting has a value that makes no sense."""
 
+    __module__ = "weir"
     status = Status.SETTING
 
 
 class UnsupportedError(Error):
     """This build of Weir lacks the feature."""
 
+    __module__ = "weir"
     status = Status.UNSUPPORTED
 
 
 class InternalError(Error):
     """An internal assumption of Weir failed."""
 
+    __module__ = "weir"
     status = Status.INTERNAL
 
 
 class DeviceError(Error):
     """The GPU or its driver failed."""
 
+    __module__ = "weir"
     status = Status.DEVICE
 
 
 class FileError(Error):
     """A file cannot be written or read, or is damaged."""
 
+    __module__ = "weir"
     status = Status.FILE
 
 

@@ -57,7 +57,7 @@ class Checkpoint(CheckpointKeywords, Object):
 
     Everything that is added is saved and restored together, under names that are the same on all ranks. Names have letters, digits,
     '_', '-' and '.', and are all different. The checkpoint keeps what is added alive. After a plan, table, FusedAllreduce or
-    optimizer is closed, the next save throws StateError.
+    optimizer is closed, the next save raises StateError.
 
     A file gets its name, checkpoint-STEP.h5, once all ranks' parts are on the disk. Whatever stops a run, a file of that name is
     whole. Making a checkpoint is collective, and so are save, restore and stop_requested.
@@ -198,7 +198,7 @@ class Checkpoint(CheckpointKeywords, Object):
         ranks.
 
         `step`, at least 0, names the file; a file of the same step is replaced. Files beyond the `keep` newest are removed. A save
-        that fails, for example because the disk is full, throws the same FileError on all ranks. Earlier files stay whole, and the
+        that fails, for example because the disk is full, raises the same FileError on all ranks. Earlier files stay whole, and the
         run can go on and save again."""
         number, refusal = self._step(step)
         previous = self._handle().runs.get("save")

@@ -73,7 +73,7 @@ def bytes_of(what: str, value: Any) -> bytes:
 
 
 def require_few(call: str, rank: int, size: int) -> None:
-    """Throws if `size` is out of range. All ranks know the size, and throw the same."""
+    """Throws if `size` is out of range. All ranks know the size, and raise the same."""
     if size < 0:
         raise ArgumentError(f"{call}: rank {rank} gives no bytes")
     if size > MOST_BYTES:

@@ -148,7 +148,7 @@ class SampleCache(CacheKeywords, Object):
         place = f"batch {self._asked % self._in_flight}"
         before = handle.runs.get(place)
         if before is not None and not before.done:
-            with contextlib.suppress(Error):  # which its operation throws
+            with contextlib.suppress(Error):  # which its operation raises
                 before.wait()
         start = lib.weir_cache_start if refusal is None else lib.weir_cache_refuse
         arguments: Tuple[Any, ...] = (numbers.ctypes.data, len(numbers), values.ctypes.data, int64s_at(sizes))

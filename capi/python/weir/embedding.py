@@ -35,7 +35,7 @@ class EmbeddingTable(TableKeywords, Stateful):
 
     Ids are arrays of int32 or int64, vectors and gradients of float32. They are contiguous, of NumPy, PyTorch or CuPy, or anything
     with DLPack, __cuda_array_interface__ or the buffer protocol. Nothing is copied. If one rank's arrays are refused, the operation
-    throws an ArgumentError on all ranks; that rank's own says what is wrong.
+    raises an ArgumentError on all ranks; that rank's own says what is wrong.
 
     With memory="cuda", vectors and gradients are on the table's GPU, ids there or in host memory. Streams are as for plans.
 
@@ -101,7 +101,7 @@ class EmbeddingTable(TableKeywords, Stateful):
     def update(self, gradients: Any, stream: Optional[int] = None) -> Operation[None]:
         """Collective, nonblocking, once per lookup. Takes the gradients of the vectors of the last lookup, as many elements; they
         may be used again at once. Waits for the previous update. The caller need not wait for this one. If this rank's gradients
-        are wrong, the call itself throws, and the operations of the other ranks do."""
+        are wrong, the call itself raises, and the operations of the other ranks do."""
         rows, refusal = self._memory("the array of gradients", gradients, ("float32",), self._cuda, False)
         if refusal is None and rows.elements % self._width:
             expected = f"as many as ids of the last lookup x width {self._width}"

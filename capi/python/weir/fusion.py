@@ -159,8 +159,8 @@ class FusedAllreduce(FusionKeywords, Stateful):
     an array of NumPy, a tensor of PyTorch, or anything with DLPack or the buffer protocol. It is never copied, and it is kept
     alive. Leave it alone until wait() for its tensor, or wait_all(), has returned.
 
-    A mistake of one rank in an iteration ends the iteration on every rank: wait() of the tensors concerned, or wait_all(), throws.
-    On the rank whose array is refused, the error says what is wrong with it. A wait() that throws has ended the iteration as
+    A mistake of one rank in an iteration ends the iteration on every rank: wait() of the tensors concerned, or wait_all(), raises.
+    On the rank whose array is refused, the error says what is wrong with it. A wait() that raises has ended the iteration as
     wait_all() does. The next iteration is not affected.
     """
 
@@ -188,7 +188,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
     def ready(self, tensor: Name, gradient: Any) -> None:
         """Hands in the complete gradient of a tensor, which is named or numbered from 0. Compensates and selects, and starts the
         exchange of each buffer that is full. Every rank calls it for every tensor that is not optional. Throws only errors that
-        break the object. If something is wrong with the call, the waits throw on all ranks."""
+        break the object. If something is wrong with the call, the waits raise on all ranks."""
         self._hand_in(lib.weir_fused_ready, tensor, gradient)
 
     def skip(self, tensor: Name, gradient: Any) -> None:

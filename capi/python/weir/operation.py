@@ -19,7 +19,7 @@ class Operation(Generic[T]):
     arrays.
 
     The arrays of the call live as long as it is in flight; leave them alone until it has finished. An error is the same on all
-    ranks. Each of these functions throws it, however often they are called.
+    ranks. Each of these functions raises it, however often they are called.
     """
 
     def __init__(self, owner: Any, run: Run, value: Callable[[], T]) -> None:
@@ -32,7 +32,7 @@ class Operation(Generic[T]):
         return self._run.settled(0.0)
 
     def wait(self) -> None:
-        """Waits until the call has finished, and throws its error. Ctrl-C ends the wait; the call is then still in flight, and may
+        """Waits until the call has finished, and raises its error. Ctrl-C ends the wait; the call is then still in flight, and may
         be waited for again."""
         self._run.wait()
 

@@ -141,13 +141,13 @@ class ParallelOperator(OperatorKeywords, Object):
         number of bytes of a shorter result. The same part must have the same result on every rank.
 
         Returns `results`, which then has the results of all parts: a contiguous array of any type, of as many bytes; by default a
-        new array of bytes. What body throws on one rank, run() throws on all, as an Error with its text; on that rank it is the
+        new array of bytes. What body raises on one rank, run() raises on all, as an Error with its text; on that rank it is the
         error's __cause__. The body must not use this communicator."""
         return self.start(body, results).result()
 
     def start(self, body: Body, results: Any = None) -> Operation[Any]:
         """Collective, nonblocking. Does the same as run(), whose result the operation has. Calls body here, and gathers results in
-        the operation's test() and wait(), which also throw what body has thrown."""
+        the operation's test() and wait(), which also raise what body has raised."""
         size = self.bytes
         if results is None:
             results = np.empty(size, np.uint8)

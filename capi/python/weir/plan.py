@@ -84,7 +84,7 @@ class AllreducePlan(PlanKeywords, Stateful):
 
     def start(self, gradient: Array, stream: Optional[int] = None) -> Operation[Array]:
         """Collective, nonblocking. Selects here, and communicates in test, wait and `await` of the operation, whose result is the
-        gradient. Leave the gradient alone until then. If it is wrong on any rank, the operation throws on all."""
+        gradient. Leave the gradient alone until then. If it is wrong on any rank, the operation raises on all."""
         return Operation(self, self._start(gradient, False, stream), lambda: gradient)
 
     def start_sparse(self, gradient: Any, stream: Optional[int] = None) -> Operation[SparseResult]:

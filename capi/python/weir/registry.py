@@ -74,7 +74,7 @@ def set_log_function(function: Optional[Callable[[LogLevel, str], None]]) -> Non
     messages are logged.
 
     The function gets one line at a time, on the thread whose call logs it. It must not use communicators or what is made from them.
-    What it throws is printed and ignored."""
+    What it raises is printed and ignored."""
     if function is not None and not callable(function):
         raise ArgumentError(f"the log function is of type {type(function).__name__}: give a function, or None")
 

@@ -237,7 +237,7 @@ class GradientAllreduce:
     wire_values, warmup_iterations and so on. They do not include `count`, `type`, `memory` and `average`.
 
     A GradientAllreduce is made for the parameters that need gradients then. If others need them later, or some are replaced or
-    resized, run() throws on all ranks: call close(), and make a new one. state_dict() and load_state_dict() take residuals along,
+    resized, run() raises on all ranks: call close(), and make a new one. state_dict() and load_state_dict() take residuals along,
     if the parameters that have them keep names and shapes.
 
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
@@ -323,7 +323,7 @@ class GradientAllreduce:
         self._run(None)
 
     def wait(self) -> None:
-        """Goes on with a run() that Ctrl-C has ended, and throws its error. Does nothing without such a run."""
+        """Goes on with a run() that Ctrl-C has ended, and raises its error. Does nothing without such a run."""
         if not self._running:
             return
         with self._stream():
@@ -439,7 +439,7 @@ class GradientAllreduce:
             self._used[self._number_of[name]] = bool(gradient.any())
 
     def _progress(self) -> None:
-        """Makes progress: that of any plan is that of all. finish() throws errors."""
+        """Makes progress: that of any plan is that of all. finish() raises errors."""
         with contextlib.suppress(Error):
             for group in self._groups:
                 if group.operation is not None and not group.operation.test():
@@ -651,7 +651,7 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     With find_unused_parameters=True, DDP leaves alone the gradient of a parameter that no rank has used; what would be delivered to
     it waits for a step that uses it.
 
-    If the exchange fails (NaN with non_finite="error", a timeout), backward() throws on all ranks, and DDP cannot be used any
+    If the exchange fails (NaN with non_finite="error", a timeout), backward() raises on all ranks, and DDP cannot be used any
     further. Nor can it if Ctrl-C has ended backward(): unlike run(), the exchange cannot be waited for again.
     """
     if comm is None:
@@ -747,7 +747,7 @@ class FusedGradients:
         self._model = weakref.ref(model)
         self._paused = False
         self._arrived: Dict[str, Any] = {}  # of this iteration
-        self._failure: Optional[Error] = None  # what a ready() of this iteration has thrown
+        self._failure: Optional[Error] = None  # what a ready() of this iteration has raised
         # Nodes that add to a parameter's gradient live only as long as something refers to them.
         self._nodes = {name: accumulator(parameter) for name, parameter in self._parameters.items()}
         ours = weakref.ref(self)
@@ -882,7 +882,7 @@ def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: 
     their scales.
 
     To accumulate gradients of several passes, run all but the last within no_sync(). Call optimizer.step() and zero_grad() only
-    after wait_all(). After a backward() that failed, call wait_all() on all ranks and catch what it throws. To freeze, add or
+    after wait_all(). After a backward() that failed, call wait_all() on all ranks and catch what it raises. To freeze, add or
     replace parameters, close() this and fuse anew. Keep what this returns: the hooks do nothing without it.
     """
     return FusedGradients(model, comm, **keywords)

@@ -133,14 +133,14 @@ void fill_zero(T* x, std::int64_t count) {
   for (; i < count; ++i) x[i] = 0;
 }
 
-/// The sorted entries that a walk through an array has not come to.
+/// The sorted entries that a walk through an array has not reached.
 template <class T>
 struct EntriesLeft {
   const std::uint32_t* indices;
   const T* values;
   std::int64_t count;
 
-  /// x[index - base] = value of those before `end`.
+  /// Sets x[index - base] = value for the entries before `end`.
   HWY_INLINE void place(T* x, std::int64_t base, std::int64_t end) {
     for (; count > 0 && *indices < end; ++indices, ++values, --count) x[*indices - base] = *values;
   }
@@ -149,8 +149,7 @@ struct EntriesLeft {
 template <class T>
 void densify(T* dense, std::int64_t begin, std::int64_t end, const std::uint32_t* indices, const T* values, std::int64_t count) {
   EntriesLeft<T> left{indices, values, count};
-  // Parts are put together in the first-level cache: after a whole pass, or behind streaming stores, each entry would fetch its
-  // line.
+  // Parts are assembled in the first-level cache: after a whole pass, or behind streaming stores, each entry would fetch its line.
   constexpr std::int64_t part = (16 << 10) / sizeof(T);
   if (stays_cached<T>(end - begin)) {
     for (std::int64_t i = begin; i < end; i += part) {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::int64_t least = 1 << 20;
 
-/// Reads the beginning of a file into `buffer` and returns it; empty where the file cannot be opened. Allocates nothing, since
-/// allocations can fail: the first caller may be a run.
+/// Reads the beginning of a file into `buffer` and returns it, or an empty text if the file cannot be opened. Allocates nothing,
+/// since allocations can fail: the first caller may be a run.
 std::string_view read_into(std::span<char> buffer, const char* path) noexcept {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
@@ -31,7 +31,7 @@ std::int64_t number(std::string_view text, int base) noexcept {
   return value;
 }
 
-/// As Linux tells: what processors say of themselves means a part in one make and the sum over all parts in another.
+/// Asks Linux: what processors report is per part for one vendor, and the sum over all parts for another.
 std::int64_t share_of_third_level() noexcept {
   char buffer[4096];
   const std::int64_t kilobytes = number(read_into(buffer, "/sys/devices/system/cpu/cpu0/cache/index3/size"), 10);  // 32768K

@@ -1,5 +1,5 @@
-// dispatch.hpp: what one instruction set provides, as tables of pointers. Highway's run-time dispatch exports plain functions,
-// so each source file exports one function per value type that returns its table.
+// dispatch.hpp: the kernels of one instruction set, as tables of pointers. Highway's run-time dispatch exports plain functions, so
+// each source file exports one function per value type that returns its table.
 #pragma once
 
 #include "kernels/kernels.hpp"
@@ -57,8 +57,8 @@ struct StepKernels {
   decltype(&host::adam_step<T>) adam_step;
 };
 
-/// After a source file's tables, float_kernels() and double_kernels() of each instruction set: chosen<T>() is the table of the one
-/// that this processor has.
+/// Follows a source file's tables, float_kernels() and double_kernels() of each instruction set. Defines chosen<T>(), which returns
+/// the table for this processor.
 #define WEIR_CHOOSE_KERNELS(Kernels)                   \
   namespace {                                          \
   HWY_EXPORT(float_kernels);                           \

@@ -1,4 +1,4 @@
-// entries.cpp: kernels on what has been selected, and on samples.
+// entries.cpp: kernels on selected entries and on samples.
 #include <algorithm>
 
 #include "kernels/kernels.hpp"
@@ -44,7 +44,7 @@ void roll_back(const T* gradient, T* residual, std::int64_t count, const std::ui
     if (next < held && key_of(held_values[next]) < keep_old) continue;
     const std::int64_t to = next < held ? held_indices[next] : count;
     for (std::int64_t i = from; i < to; ++i) {
-      if (key_of(gradient[i]) < key_infinity<T>) residual[i] -= gradient[i];  // others never went in
+      if (key_of(gradient[i]) < key_infinity<T>) residual[i] -= gradient[i];  // others were never added
     }
     from = to + 1;
   }

@@ -1,4 +1,4 @@
-// keys-inl.hpp: keys in vectors, and moving wanted lanes to the front; compiled once per instruction set, as Highway's
+// keys-inl.hpp: keys in vectors, and moving chosen lanes to the front; compiled once per instruction set, as Highway's
 // foreach_target.h asks.
 #if defined(WEIR_KERNELS_HOST_KEYS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEIR_KERNELS_HOST_KEYS_INL
@@ -37,7 +37,7 @@ HWY_INLINE hn::Vec<KeyTag<D>> keys_of(D, hn::Vec<D> x) {
   return hn::And(hn::BitCast(dk, x), hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(key_max<hn::TFromD<D>>)));
 }
 
-/// What "key >= value" needs to become the signed "key > result", also for values beyond all keys.
+/// Turns "key >= value" into the signed "key > result", also for values beyond all keys.
 template <class D>
 HWY_INLINE hn::Vec<KeyTag<D>> just_below(D, Key<hn::TFromD<D>> value) {
   using T = hn::TFromD<D>;
@@ -45,8 +45,8 @@ HWY_INLINE hn::Vec<KeyTag<D>> just_below(D, Key<hn::TFromD<D>> value) {
   return hn::Set(KeyTag<D>(), static_cast<hn::TFromD<KeyTag<D>>>(clamped - 1));
 }
 
-/// The wanted lanes of x first, in order; what follows them is arbitrary. Highway 1.0.3 has a Compress too, but where that looks
-/// lanes up in a table, GCC 12 copies the 2 KiB table to the stack on each call.
+/// Returns the wanted lanes of x first, in order; the lanes after them are arbitrary. Highway 1.0.3 has a Compress, too, but if
+/// that looks lanes up in a table, GCC 12 copies the 2 KiB table to the stack on each call.
 template <class D>
 HWY_INLINE hn::Vec<D> compress(D d, hn::Vec<D> x, hn::Mask<D> wanted) {
   constexpr bool native = HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR || (HWY_TARGET <= HWY_AVX3 && sizeof(hn::TFromD<D>) == 4);

@@ -1,5 +1,5 @@
 // merge.cpp: sums of sorted sparse vectors. A branch per entry could not be predicted, so steps have no branches. Vectors have one
-// lane: a choice between two values is then a single blend.
+// lane, so that a choice between two values is a single blend.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/merge.cpp"
 #include <hwy/foreach_target.h>
@@ -28,15 +28,15 @@ struct SparseOutput {
   T* values;
 };
 
-/// How far the merge of a[begin, a_end) and b[begin, b_end) has come.
+/// The position of a merge of a[begin, a_end) and b[begin, b_end).
 struct MergePosition {
   std::int64_t a, a_end, b, b_end, out;
 
-  /// Left before one of the two ends.
+  /// Returns how many steps are possible before one of the two ends.
   [[nodiscard]] std::int64_t steps() const { return std::min(a_end - a, b_end - b); }
 };
 
-/// For values of T, a mask of indices.
+/// Converts a mask of indices to one for values of T.
 template <class T, class Mask>
 HWY_INLINE auto of_values(Mask mask) {
   const hn::CappedTag<T, 1> d;
@@ -60,7 +60,7 @@ HWY_INLINE void merge_step(SparseView<T> a, SparseView<T> b, SparseOutput<T> out
   const auto b_value = hn::IfThenElse(of_values<T>(hn::Eq(index, b_index)), hn::LoadU(dv, b.values + at.b), neutral);
   hn::StoreU(index, di, out.indices + at.out);
   hn::StoreU(hn::Add(a_value, b_value), dv, out.values + at.out);
-  // Loaded once more, into general registers: the next addresses then do not wait for the vector unit.
+  // Loaded again, into general registers, so that the next addresses do not wait for the vector unit.
   const std::uint32_t a_next = a.indices[at.a], b_next = b.indices[at.b];
   at.a += a_next <= b_next;
   at.b += b_next <= a_next;
@@ -86,8 +86,8 @@ std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::i
                        const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values) {
   const SparseView<T> a{a_indices, a_values}, b{b_indices, b_values};
   const SparseOutput<T> out{out_indices, out_values};
-  // A step waits for the one before it, so two independent halves advance together. The upper one starts where it would if no
-  // indices were equal, and moves down afterwards.
+  // A step waits for the one before it, so two independent halves advance together. The upper half is written as if no indices were
+  // equal, and is moved down afterwards.
   const std::int64_t a_half = a_count / 2;
   const std::int64_t b_half = a_count == 0 ? 0 : std::lower_bound(b_indices, b_indices + b_count, a_indices[a_half]) - b_indices;
   const std::int64_t upper_begin = a_half + b_half;

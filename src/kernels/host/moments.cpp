@@ -1,5 +1,5 @@
-// moments.cpp: sums over values, or over the magnitudes that reach a threshold. Sixteen partial sums per kind, as many as the
-// contract asks for, hide the latency of additions.
+// moments.cpp: sums over values, or over the magnitudes that reach a threshold. There are sixteen partial sums per kind, as in the
+// contract, which hide the latency of additions.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/moments.cpp"
 #include <hwy/foreach_target.h>
@@ -16,12 +16,12 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
-/// Elements per walk: they stay in the first-level cache where lanes are so few that several walks are needed.
+/// Elements per walk. They stay in the first-level cache if there are so few lanes that several walks are needed.
 constexpr std::int64_t chunk = 1024;
 
 enum class Of { values, magnitudes };
 
-/// Sums over the entries of x + y, or of x: of values and squares, or of the magnitudes of those with key >= threshold, or of all.
+/// Sums over the entries of x + y, or of x: values and squares, or magnitudes, either all or those with key >= threshold.
 template <class T, Of of, bool paired, bool bounded>
 struct SumsOf {
   const T* x;
@@ -63,7 +63,8 @@ struct SumsOf {
     if constexpr (of == Of::values) square = hn::Add(square, hn::Mul(wide, wide));
   }
 
-  /// Elements [begin, end), a multiple of `partials`, as far as they go to four vectors of partial sums from `first` on.
+  /// Adds those of the elements [begin, end), a multiple of `partials`, that belong to four vectors of partial sums from `first`
+  /// on.
   HWY_INLINE void add_columns(std::int64_t begin, std::int64_t end, std::int64_t first) {
     const Wide dw;
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(dw));
@@ -85,7 +86,7 @@ struct SumsOf {
         hn::StoreU(square_3, dw, q + 3 * lanes);
   }
 
-  /// How many of the elements [begin, end) reach the threshold, and the largest key; in vectors as wide as they come.
+  /// Counts the elements [begin, end) that reach the threshold, and finds the largest key, in vectors of full width.
   HWY_INLINE void count_and_rank(std::int64_t begin, std::int64_t end) {
     const Tag<T> d;
     const KeyTag<Tag<T>> dk;

@@ -1,4 +1,4 @@
-// rank.cpp: where keys lie in the order of magnitudes: the k-th largest, and how many fall where.
+// rank.cpp: kernels that rank keys by magnitude: the k-th largest, and histograms.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/rank.cpp"
 #include <hwy/foreach_target.h>
@@ -16,10 +16,10 @@ namespace {
 
 constexpr int digit_bits = 11;
 constexpr int digits = 1 << digit_bits;
-/// Neighbours count in different tables, since counting twice in one place waits for the first to be stored.
+/// Neighbours count in different tables: two counts in one place would wait for the first store.
 constexpr int tables = 4;
 constexpr std::int64_t buffer_size = 2048;
-/// So few keys are counted bit by bit faster than counts of digits are cleared.
+/// Up to this number, counting keys bit by bit is faster than clearing the counts of digits.
 constexpr std::int64_t few_keys = 512;
 
 struct DigitCounts {
@@ -47,7 +47,7 @@ void count_digits(const T* x, std::int64_t count, int shift, int bits, DigitCoun
   for (; i < count; ++i) ++counts.table[0][digit(i)];
 }
 
-/// Copies what has the key prefix `prefix` above bit `shift`. Writes up to one vector beyond what it copies.
+/// Copies the values with the key prefix `prefix` above bit `shift`. Writes up to one vector beyond what it copies.
 template <class T>
 HWY_INLINE std::int64_t copy_prefixed(const T* x, std::int64_t count, Key<T> prefix, int shift, T* out) {
   const Tag<T> d;
@@ -71,7 +71,7 @@ HWY_INLINE std::int64_t copy_prefixed(const T* x, std::int64_t count, Key<T> pre
 template <class T>
 struct KeyRange {
   Key<T> smallest, largest;  ///< of the nonzero keys
-  std::int64_t ones, more;   ///< how many keys are 1, and how many are more
+  std::int64_t ones, more;   ///< number of keys that are 1, and that are greater
 };
 
 template <class T>
@@ -82,7 +82,7 @@ KeyRange<T> key_range(const T* x, std::int64_t count) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto one = hn::Set(dk, 1);
   auto largest = hn::Zero(dk);
-  // Zero becomes the largest of all when one is subtracted.
+  // Subtracting one makes zero the largest of all.
   auto smallest_less_one = hn::Set(du, ~Key<T>{0});
   KeyRange<T> range{0, 0, 0, 0};
   std::int64_t i = 0;
@@ -106,7 +106,8 @@ KeyRange<T> key_range(const T* x, std::int64_t count) {
   return range;
 }
 
-/// The rank-th largest of `count` <= few_keys keys, 1 <= rank; not zero. All have the same bits from `shift` on: `prefix`.
+/// Returns the rank-th largest of `count` <= few_keys keys, 1 <= rank; it is not zero. All keys have the same bits from `shift` on:
+/// `prefix`.
 template <class T>
 KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, Key<T> prefix, int shift) {
   const Tag<T> d;
@@ -133,8 +134,8 @@ KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, Key<T> p
   return {key, greater, reaching(key) - greater};
 }
 
-/// Radix selection, the highest digit first, below the bits that all nonzero keys share. Only the keys in the bin where the
-/// k-th lies are looked at again; once they are few, they are copied out of x.
+/// Finds the k-th largest by radix selection, the highest digit first, below the bits that all nonzero keys share. Only the keys in
+/// the bin of the k-th are examined again. Once they are few, they are copied out of x.
 template <class T>
 KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
   const KeyRange<T> range = key_range(x, count);
@@ -144,7 +145,7 @@ KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
   int shift = std::bit_width(static_cast<Key<T>>(range.smallest ^ range.largest));
   Key<T> prefix = range.largest >> shift;
   std::int64_t greater = 0;
-  // Zeros are told apart by their prefix, or come last.
+  // Zeros differ in their prefix, or come last.
   std::int64_t equal = prefix == 0 ? count : range.ones + range.more;
   while (shift > 0) {
     const int bits = std::min(shift, digit_bits);
@@ -175,8 +176,8 @@ KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
   return {prefix, greater, equal};
 }
 
-/// The vectorised part of `histogram`: bins of a few vectors are computed at once and then counted in several tables. Returns how
-/// many elements it dealt with.
+/// The vectorised part of `histogram`: computes the bins of a few vectors at once and counts them in several tables. Returns how
+/// many elements it has counted.
 template <class T>
 std::int64_t histogram_vectors(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins,
                                std::uint64_t* above) {

@@ -9,9 +9,9 @@
 namespace weir::kernels::host {
 namespace {
 
-/// Smaller arrays may come from a cache, where the difference is another.
+/// Smaller arrays may come from a cache, for which the difference is not the same.
 constexpr std::int64_t least_bytes = std::int64_t{32} << 20;
-/// Calls to time with reading ahead, and as many without. The fastest counts: others may have been interrupted.
+/// Number of calls to time with reading ahead, and of as many without. The fastest counts, since others may have been interrupted.
 constexpr int samples = 4;
 
 enum class Decision { open, off, on };

@@ -1,5 +1,5 @@
-// rows.cpp: kernels on the rows of embedding tables. A list says which row comes next, and no hardware prefetcher reads lists: rows
-// ahead are prefetched here.
+// rows.cpp: kernels on the rows of embedding tables. A list gives the order of the rows, and hardware prefetchers do not read
+// lists, so rows ahead are prefetched here.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/rows.cpp"
 #include <hwy/foreach_target.h>
@@ -15,17 +15,17 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
-/// Rows ahead: enough to cover a miss even where a row is one line, few enough for the lines to be still there.
+/// Rows to prefetch ahead: enough to cover a miss even if a row is one line, and few enough that the lines are still there.
 constexpr std::int64_t prefetch_ahead = 32;
 
 template <class T>
 HWY_INLINE void prefetch(const T* x, std::int64_t count) {
   constexpr auto per_line = static_cast<std::int64_t>(64 / sizeof(T));
-  // To the second-level cache, which has more misses in flight than the first.
+  // Prefetches to the second-level cache, which can have more misses in flight than the first.
   for (std::int64_t i = 0; i < count; i += per_line) __builtin_prefetch(x + i, 0, 2);
 }
 
-/// As far as the hardware needs help: it sees for itself that a long row goes on.
+/// Prefetches only the beginning of a row: the hardware itself detects that a long row continues.
 template <class T>
 HWY_INLINE void prefetch_row(const T* x, std::int64_t width) {
   constexpr auto longest = static_cast<std::int64_t>(4096 / sizeof(T));
@@ -50,7 +50,7 @@ void gather_rows(const T* x, std::int64_t x_stride, const std::uint32_t* rows, s
   }
 }
 
-/// Sums of the rows of x that are members of groups, by strips of columns: a sum stays in registers until it is complete.
+/// Sums the rows of x that are members of groups, by strips of columns: a sum stays in registers until it is complete.
 template <class T>
 struct RowSums {
   const T* x;
@@ -59,7 +59,7 @@ struct RowSums {
   std::int64_t last;  ///< the last member of all groups, in `order`
 
   [[nodiscard]] HWY_INLINE const T* member(std::int64_t i) const { return x + order[i] * width; }
-  /// The member to prefetch while `i` is added, be it of this group or a later one.
+  /// Returns the member to prefetch while `i` is added, in this group or a later one.
   [[nodiscard]] HWY_INLINE const T* member_ahead(std::int64_t i) const { return member(std::min(i + prefetch_ahead, last)); }
 
   HWY_INLINE void sum_eight_vectors(std::int64_t begin, std::int64_t end, std::int64_t column, T* out) const {
@@ -114,7 +114,7 @@ struct RowSums {
     for (; column + lanes <= width; column += lanes) sum_vector(begin, end, column, out);
     if (column == width) return;
     if (width >= lanes) {
-      sum_vector(begin, end, width - lanes, out);  // overlaps what the one before has written, with the same sums
+      sum_vector(begin, end, width - lanes, out);  // overlaps what the previous one has written, with the same sums
     } else {
       for (; column < width; ++column) sum_column(begin, end, column, out);
     }

@@ -1,5 +1,5 @@
-// select.cpp: which entries reach a threshold or lie in a band. Memory bound when hits are rare: one pass without branches lists
-// the vectors that contain hits, chunk by chunk, and a second one picks the hits out of those.
+// select.cpp: selects the entries that reach a threshold or lie in a band. Selection is memory bound if hits are rare: one pass
+// without branches lists the vectors that contain hits, chunk by chunk, and a second pass picks the hits out of those.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/select.cpp"
 #include <hwy/foreach_target.h>
@@ -17,9 +17,9 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
-/// Bytes from what is looked at to what is fetched, where that helps (read_ahead.hpp). Hits are picked out between two chunks, with
-/// branches that are hard to predict: the loads that keep memory busy then start too late. On a Sapphire Rapids, weir bench select
-/// takes 8.4 ms in place of 10.7 so; 2 KB and 4 KB were worse.
+/// Distance in bytes from what is examined to what is fetched, if that helps (read_ahead.hpp). Hits are picked out between two
+/// chunks, with branches that are hard to predict, so the loads that keep memory busy start too late. On a Sapphire Rapids, weir
+/// bench select takes 8.4 ms instead of 10.7 ms with this value; 2 KB and 4 KB were worse.
 constexpr std::int64_t prefetch_ahead = 3072;
 
 template <class T>
@@ -54,7 +54,7 @@ struct Plain {
   }
 };
 
-/// Selects from residual + gradient. The sum becomes the residual of what is not selected.
+/// Selects from residual + gradient. If an entry is not selected, its sum becomes the residual.
 template <class T>
 struct Compensated {
   using Value = T;
@@ -96,7 +96,7 @@ struct Compensated {
   }
 };
 
-/// Where selected entries go.
+/// The destination of selected entries.
 template <class T>
 struct Output {
   std::uint32_t* indices;
@@ -107,7 +107,7 @@ struct Output {
 /// Elements per chunk: small enough that the second look at a chunk finds it in the first-level cache.
 constexpr std::int64_t chunk = 1024;
 
-/// The vectors of a chunk in which something reached the threshold, and which lanes.
+/// The vectors of a chunk with entries that reached the threshold, and their lanes.
 struct HitList {
   std::int64_t size;
   std::uint16_t vectors[chunk];
@@ -147,7 +147,7 @@ HWY_INLINE void find_hits(D d, Source source, std::int64_t begin, std::int64_t v
   list.size = size;
 }
 
-/// Lane numbers as wide as a T.
+/// Lane numbers of the width of T.
 template <class D>
 using LaneNumbers = hn::Vec<hn::RebindToUnsigned<D>>;
 
@@ -157,7 +157,7 @@ HWY_INLINE LaneNumbers<D> numbers_from(D, std::int64_t begin) {
   return hn::Iota(du, static_cast<hn::TFromD<decltype(du)>>(begin));
 }
 
-/// Those of `numbers` that are hits.
+/// Stores those of `numbers` that are hits.
 template <class D>
 HWY_INLINE void store_indices(D, LaneNumbers<D> numbers, hn::Mask<D> hit, std::uint32_t* indices) {
   const hn::RebindToUnsigned<D> du;
@@ -179,7 +179,7 @@ HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const
     if (hits + lanes > out.capacity) {
       for (; bits != 0; bits &= bits - 1) hits = select_one(source, i + std::countr_zero(bits), out, hits);
     } else if (std::has_single_bit(bits)) {
-      // By far the most frequent at low density, and two scalar stores are cheaper than two vectors across cache lines.
+      // The most frequent case at low density. Two scalar stores cost less than two vectors across cache lines.
       const std::int64_t only = i + std::countr_zero(bits);
       out.indices[hits] = static_cast<std::uint32_t>(only);
       out.values[hits] = source.take(only);
@@ -237,7 +237,7 @@ std::int64_t select(const T* x, std::int64_t count, Key<T> threshold, std::uint3
   return select_from(Plain<T>{x, selects_ahead()}, count, threshold, Output<T>{indices, values, capacity});
 }
 
-/// What a band is taken from.
+/// The entries from which a band is taken.
 template <class T>
 struct Entries {
   const std::uint32_t* indices;  // nullptr: 0, 1, ...
@@ -256,7 +256,7 @@ struct Entries {
   }
 };
 
-/// Where the entries in a band go, and the others.
+/// The destination of the entries in a band, and of the others.
 template <class T>
 struct Keeping {
   std::uint32_t* indices;
@@ -306,7 +306,7 @@ std::int64_t select_band(const std::uint32_t* indices, const T* values, std::int
     }
     band.start -= between;
     const auto wanted = none ? above : reaching;
-    // Before anything is stored, which may be in the place of the inputs.
+    // Read before anything is stored, since outputs may overwrite the inputs.
     const auto numbers = entries.numbers(d, i);
     const auto back = hn::AndNot(wanted, hn::Gt(keys, below_old));
     if (!hn::AllFalse(dk, back)) {

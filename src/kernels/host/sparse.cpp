@@ -1,6 +1,5 @@
-// sparse.cpp: kernels that write entries of dense arrays, by sorted lists of indices. Vectors would not help: what costs is a
-// branch per entry that cannot be predicted, and cache misses in `dense`. So walks avoid such branches, and what they will write is
-// prefetched.
+// sparse.cpp: kernels that write entries of dense arrays, by sorted lists of indices. Vectors would not help: the cost is one
+// unpredictable branch per entry, and cache misses in `dense`. So walks avoid such branches, and prefetch what they will write.
 #include <hwy/base.h>
 
 #include <algorithm>
@@ -12,10 +11,11 @@ namespace weir::kernels::host {
 
 namespace {
 
-/// Entries ahead: enough to cover a miss, few enough for the lines to be still there.
+/// Entries to prefetch ahead: enough to cover a miss, and few enough that the lines are still there.
 constexpr std::int64_t prefetch_ahead = 128;
 
-/// Into the second-level cache, to which more lines can be on their way than to the first: there, stores alone keep all busy.
+/// Prefetches into the second-level cache, which can have more lines in transit than the first: the stores alone keep the first
+/// busy.
 HWY_INLINE void prefetch(const void* place) { __builtin_prefetch(place, 1, 2); }
 
 template <class T>
@@ -24,11 +24,11 @@ struct SparseView {
   const T* values;
 };
 
-/// How far a walk over entries[entry, entries_end) and taken[taken, taken_end) has come.
+/// The position of a walk over entries[entry, entries_end) and taken[taken, taken_end).
 struct SettlePosition {
   std::int64_t entry, entries_end, taken, taken_end;
 
-  /// Left before one of the two ends.
+  /// Returns how many steps are possible before one of the two ends.
   [[nodiscard]] std::int64_t steps() const { return std::min(entries_end - entry, taken_end - taken); }
 };
 
@@ -36,7 +36,7 @@ template <class T>
 HWY_INLINE void settle_step(T* dense, SparseView<T> entries, std::int64_t count, const std::uint32_t* taken, SettlePosition& at) {
   const std::uint32_t index = entries.indices[at.entry], taken_index = taken[at.taken];
   const auto zero_if_taken = static_cast<Key<T>>(Key<T>{index == taken_index} - 1);
-  // Too early if taken_index < index; then a later step writes the same element again.
+  // Too early if taken_index < index: a later step then writes the same element again.
   dense[index] = std::bit_cast<T>(static_cast<Key<T>>(std::bit_cast<Key<T>>(entries.values[at.entry]) & zero_if_taken));
   prefetch(dense + entries.indices[std::min(at.entry + prefetch_ahead, count - 1)]);
   at.entry += index <= taken_index;

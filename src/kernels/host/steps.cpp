@@ -1,4 +1,4 @@
-// steps.cpp: what optimizers do to weights. Streams of memory: as many operations per element as fit beside its loads.
+// steps.cpp: the steps of optimizers. They stream through memory, with as many operations per element as fit beside its loads.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/steps.cpp"
 #include <hwy/foreach_target.h>
@@ -26,7 +26,7 @@ double squared_norm(const T* x, std::int64_t count) {
     const auto wide = widen(hn::LoadU(d, x + at));
     return hn::Mul(wide, wide);
   };
-  // As many vectors as four registers take up; the partial sums beyond wait for another walk.
+  // As many vectors as four registers hold. The remaining partial sums need another walk.
   const std::int64_t whole = count / partials * partials;
   for (std::int64_t first = 0; first < partials; first += 4 * lanes) {
     double* const s = squares.of + first;
@@ -64,7 +64,7 @@ void momentum_step(const T* gradient, T* weights, T* velocity, std::int64_t coun
   }
 }
 
-/// The direction of entry i, or of a vector of entries, from its moments.
+/// Returns the direction of entry i, or of a vector of entries, from its moments.
 template <class D, class V, class T>
 HWY_INLINE V direction(D d, V first, V second, V weights, const AdamFactors<T>& f) {
   const auto denominator = hn::Add(hn::Div(hn::Sqrt(second), hn::Set(d, f.second_correction)), hn::Set(d, f.epsilon));
@@ -75,10 +75,10 @@ T direction(T first, T second, T weight, const AdamFactors<T>& f) {
   return first / f.first_correction / (std::sqrt(second) / f.second_correction + f.epsilon) + f.decay * weight;
 }
 
-/// One pass: moments take up the gradient, and norms are summed.
+/// One pass: adds the gradient to the moments, and sums norms.
 template <class T>
 struct AdamMoments {
-  /// As many lanes as Wide, or twice as many: divisions and roots take most of the time.
+  /// Uses as many lanes as Wide, or twice as many: divisions and roots take most of the time.
   using Lanes = hn::CappedTag<T, 32 / sizeof(T)>;
 
   const T* gradient;
@@ -95,7 +95,7 @@ struct AdamMoments {
     of_weights.add(i, w * w);
     of_directions.add(i, u * u);
   }
-  /// Entries [i, i + lanes of Lanes): sums go to partial sums i % partials on.
+  /// Handles entries [i, i + lanes of Lanes). Adds to partial sums from i % partials on.
   HWY_INLINE void vector(std::int64_t i, PartialSums& of_weights, PartialSums& of_directions) const {
     const Lanes d;
     const auto g = hn::LoadU(d, gradient + i), w = hn::LoadU(d, weights + i);

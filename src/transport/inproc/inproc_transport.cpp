@@ -37,7 +37,7 @@ class Bell {
       const std::scoped_lock lock(mutex_);
       rung_ = true;
     }
-    heard_.notify_one();
+    rings_.notify_one();
   }
   /// Waits until it rings, or returns at once if it has rung since the last wait. Does not wait long, because there may be
   /// deadlines.
@@ -48,13 +48,13 @@ class Bell {
     while (yields_ && !rung_ && yielding.yield() && std::chrono::steady_clock::now() < end) {
     }
     std::unique_lock lock(mutex_);
-    yields_ = heard_.wait_for(lock, std::chrono::microseconds(500), [&] { return rung_.load(); });
+    yields_ = rings_.wait_for(lock, std::chrono::microseconds(500), [&] { return rung_.load(); });
     rung_ = false;
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable heard_;
+  std::condition_variable rings_;
   std::atomic<bool> rung_ = false;
   bool yields_ = true;  // the last wait ended with a message
 };
