@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a contributor runs before each commit: one build with Open MPI, every test program and script at least once, large grids thinned, and a few
-# programs under sanitizers. --all: everything there is. See tests/README.md.
+# Run this before each commit: it makes one build with Open MPI, and runs every test program and script at least once, large grids
+# thinned, and a few programs under sanitizers. --all runs everything. See tests/README.md.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build-tests
@@ -9,7 +9,7 @@ install=yes
 every_label=no
 half=both
 all_stages=(cases mpich cluster address thread)
-# One case of as many in large grids, another one with each commit.
+# Run one of `every` cases in large grids, another one with each commit.
 every=${TEST_EVERY:-8}
 offset=${TEST_OFFSET:-$(git -C "$root" rev-list --count HEAD 2>/dev/null || echo 0)}
 packages=(g++ gfortran cmake ninja-build pkg-config libopenmpi-dev openmpi-bin libmpich-dev mpich libhwloc-dev libhwy-dev libhdf5-dev libjpeg-dev libtbb-dev libxxhash-dev libfmt-dev libcli11-dev
@@ -72,7 +72,7 @@ done
 [ "$half" = both ] || [ ${#stages[@]} -gt 0 ] || fail "--half needs a --stage; see --help"
 [ ${#stages[@]} -gt 0 ] || stages=(usual)
 
-# What only the web site takes, with all that it needs 67 MB to download.
+# Only the web site needs these packages; with their dependencies they are a download of 67 MB.
 if [[ " ${stages[*]} " == *" cases "* ]]; then
   packages+=(doxygen python3-sphinx python3-myst-parser furo python3-breathe python3-sphinx-copybutton python3-sphinx-inline-tabs)
 fi
@@ -94,7 +94,7 @@ if command -v dpkg-query >/dev/null; then
   fi
 fi
 
-# The compiler's own false alarms multiply under sanitizers: no -Werror there. CUDA code is the same under them.
+# The compiler has more false warnings under sanitizers, so there is no -Werror. CUDA code is the same under sanitizers.
 sanitize=(-DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
 mpi_tests=(tests_of_mpi killed_run stuck_ranks other_abi weir_cli trainee late_rank fashion_mnist)
 
@@ -107,7 +107,8 @@ build() {
   # shellcheck disable=SC2086
   cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets
 }
-# build_openmpi CUDA SANITIZED [TARGET...]: files of the library several at a time; build_mpich shows what each includes.
+# build_openmpi CUDA SANITIZED [TARGET...]: compiles the library as a unity build. build_mpich shows whether each file includes all
+# it needs.
 build_openmpi() { build openmpi mpicc.openmpi "all ${*:3}" -DWEIR_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS="$2"; }
 build_mpich() {
   build mpich mpicc.mpich "${mpi_tests[*]}" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
@@ -115,7 +116,7 @@ build_mpich() {
 build_address() { build address mpicc.openmpi "$1" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined; }
 build_thread() { build thread mpicc.openmpi "$1" "${sanitize[@]}" -DWEIR_WITH_TBB=OFF -DWEIR_SANITIZE=thread; }
 
-# run_tests NAME CTEST_ARGS...: ctest's line comes last, after why tests were skipped.
+# run_tests NAME CTEST_ARGS...: runs tests, and prints the reasons for skipped tests, then ctest's result.
 run_tests() {
   local name=$1 log=$build/$1.ctest.log
   shift
@@ -124,11 +125,11 @@ run_tests() {
   grep '% tests passed' "$log"
 }
 
-# Volumes and conservation run the same code on more inputs: nothing new for ThreadSanitizer, and minutes under it.
+# Tests of volumes and conservation run the same code on more inputs. They take minutes, and show ThreadSanitizer nothing new.
 thread_tests=(test_engine test_observation test_progress_thread test_exact test_dense test_plan test_common_resources test_large_index test_table_steady test_resume
   test_fused_errors test_fused_checkpoint test_pack_folder test_pack_processes test_sample_cache test_sample_loader test_elastic_optimizer fuzz_plan_progress_threads fuzz_table_progress_threads)
 
-# What a change inside a folder can break. A change elsewhere can break anything.
+# Prints the labels that a change of a file can break. Fails for other files, which can break anything.
 labels_of() {
   case $1 in
     src/collectives/allreduce_*.cpp | src/collectives/oktopk_schedules.cpp) echo checkpoint collectives contract failures fusion sanitized ;;
@@ -150,7 +151,7 @@ labels_of() {
   esac
 }
 
-# choose_labels STAMP: sets labels, empty for all, by the files that are newer than the stamp of the last run that passed.
+# choose_labels STAMP: sets labels by the files that are newer than the stamp of the last passing run. Empty labels mean all.
 choose_labels() {
   local file chosen
   labels=
@@ -168,7 +169,7 @@ run_usual() {
   local stamp=$build/passed labels changed=()
   export TEST_EVERY=$every TEST_OFFSET=$offset
   echo "Runs one of $every cases of large grids, from $((offset % every)) on. Leaves out the others, GPU code's compiler, and --all's stages mpich, cluster, address, thread."
-  touch "$stamp.next" # before files are looked at: what changes from here on counts next time
+  touch "$stamp.next" # before the check of files, so that later changes count next time
   choose_labels "$stamp"
   [ -z "$labels" ] || echo "Since all passed, only these have changed: ${changed[*]}. Runs the labels $labels; --every-label runs all."
   build_openmpi OFF ON

@@ -1,4 +1,4 @@
-/* A rank that never comes for a communicator: the other one's time runs out, and MPI, which still waits, cannot be finalised. */
+/* One rank never makes a communicator. The other one times out, and MPI, which still waits, cannot be finalised. */
 #include <stdio.h>
 #include <unistd.h>
 #include <weir/weir.h>

@@ -14,7 +14,7 @@ static weir_sparse_adam* make(int64_t count) {
   return adam;
 }
 
-/* Parts make one step; another optimizer goes on from a saved state. */
+/* Parts make one step; another optimizer continues from a saved state. */
 static void check_parts_and_states(void) {
   const uint32_t indices[4] = {0, 2, 5, 6};
   const float values[4] = {1.0f, -2.0f, 0.5f, 3.0f};
@@ -51,7 +51,7 @@ static void check_parts_and_states(void) {
   EXPECT(weir_sparse_adam_destroy(later) == WEIR_OK && weir_sparse_adam_destroy(other) == WEIR_OK);
 }
 
-/* NULL, arrays that do not fit, and an optimizer that was destroyed are refused, and change nothing. */
+/* NULL, arrays of wrong sizes, and a destroyed optimizer are refused, and change nothing. */
 static void check_refusals(void) {
   const uint32_t indices[2] = {1, 4}, falling[2] = {4, 1};
   const float values[2] = {1, 1};

@@ -5,7 +5,7 @@
 
 enum { n = 1000, first_config_size = 96, first_statistics_size = 328 };
 
-/* Fields that the first header did not have, and a caller that has only that header. */
+/* A caller with the first header, which lacks newer fields. */
 static void check_later_fields(weir_comm* comm) {
   float gradient[n] = {1};
   weir_plan* plan = NULL;
@@ -28,12 +28,12 @@ static void check_later_fields(weir_comm* comm) {
   EXPECT(gradient[0] == 1 && statistics.seconds_in_node >= 0);
   OK(weir_plan_destroy(plan));
 
-  config.struct_size = first_config_size; /* what lies beyond the struct is not read */
+  config.struct_size = first_config_size; /* bytes beyond the struct are not read */
   config.wire_values = 77;
   config.threshold_parameters = "nothing=that is read";
   OK(weir_plan_create(comm, &config, &plan));
   OK(weir_plan_run(plan, gradient));
-  statistics.struct_size = first_statistics_size; /* and not written */
+  statistics.struct_size = first_statistics_size; /* nor written */
   statistics.seconds_in_node = -1;
   OK(weir_plan_get_statistics(plan, &statistics));
   EXPECT(statistics.struct_size == first_statistics_size && statistics.iteration == 1 && statistics.seconds_in_node == -1);
@@ -42,7 +42,7 @@ static void check_later_fields(weir_comm* comm) {
   WRONG(weir_plan_create(comm, &config, &plan));
 }
 
-/* What one rank gives wrongly when a communicator or a plan is made is refused on all ranks. */
+/* Wrong arguments of one rank in making a communicator or a plan are refused on all ranks. */
 static void check_refused_making(weir_comm* comm) {
   weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
   weir_comm* refused = NULL;

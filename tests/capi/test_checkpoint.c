@@ -1,4 +1,4 @@
-/* Checkpoints through the C interface: everything that can be added, values, files, and what is refused. */
+/* Checkpoints through the C interface: everything that can be added, values, files, and refused calls. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static weir_plan* make_plan(weir_comm* comm) {
   return plan;
 }
 
-/* One of everything that a checkpoint saves. */
+/* One object of every kind that a checkpoint saves. */
 typedef struct objects {
   weir_plan* plan;
   weir_embedding* table;
@@ -78,7 +78,7 @@ static void destroy_objects(objects of) {
   OK(weir_sparse_adam_destroy(of.adam));
 }
 
-/* One step of everything; `out` becomes what came out. Weights begin at 0 each time. */
+/* Runs one step of everything and sets `out` to the results. Weights begin at 0 each time. */
 static void train(objects of, int step, float out[results]) {
   float *const dense = out + n, *const weights = out + 2 * n, *const sparse = out + 3 * n, *const vectors = out + 4 * n;
   float gradients[n];
@@ -102,7 +102,7 @@ static void train(objects of, int step, float out[results]) {
   EXPECT(weir_embedding_update(of.table, vectors, batch) == WEIR_OK && weir_embedding_update_wait(of.table) == WEIR_OK);
 }
 
-/* Other objects go on from a file bit for bit. */
+/* Other objects continue from a file bit for bit. */
 static void check_objects(weir_comm* comm) {
   const char* const blocks[] = {"encoder", "decoder"};
   objects first = make_objects(comm, WEIR_OPERATOR_ALL), second = make_objects(comm, WEIR_OPERATOR_REPLICATED);
@@ -128,7 +128,7 @@ static void check_objects(weir_comm* comm) {
   train(second, 1, b);
   EXPECT(memcmp(a, b, sizeof(a)) == 0);
 
-  /* what was destroyed can be neither saved nor restored */
+  /* destroyed objects can be neither saved nor restored */
   destroy_objects(first);
   OK(weir_checkpoint_save(saving, 5));
   FAILS(weir_checkpoint_wait(saving), WEIR_ERR_STATE, comm, "'gradient' was destroyed");
@@ -218,7 +218,7 @@ static void check_files(weir_comm* comm) {
   WRONG(weir_checkpoint_wait_for(checkpoint, -1, &done));
   WRONG(weir_checkpoint_test(checkpoint, NULL));
 
-  /* what one rank gives wrongly, or ranks give differently, is an error on all */
+  /* wrong arguments of one rank, and arguments that differ between ranks, are an error on all */
   OK(weir_checkpoint_save(checkpoint, rank == 0 ? -1 : 40));
   EXPECT(weir_checkpoint_wait(checkpoint) != WEIR_OK);
   REFUSED(weir_checkpoint_restore(checkpoint, last ? -2 : 20, &found), comm, "step is -2");
@@ -233,7 +233,7 @@ static void check_files(weir_comm* comm) {
   OK(weir_checkpoint_destroy(checkpoint));
 }
 
-/* Configurations, objects, names, arrays and signals that make no sense are refused; one rank's signal stops all. */
+/* Invalid configurations, objects, names, arrays and signals are refused. One rank's signal stops all ranks. */
 static void check_refusals(weir_comm* comm) {
   struct {
     weir_checkpoint_config known;

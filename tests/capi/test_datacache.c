@@ -131,7 +131,7 @@ static weir_source_functions functions_made(void) {
   return functions;
 }
 
-/* Functions are called with what they are to be called with, released once, and refused where they make no sense. */
+/* Functions get the documented arguments, are released once, and are refused if they are invalid. */
 static void check_functions(void) {
   weir_source_functions functions = functions_made();
   struct made made = {0};
@@ -218,7 +218,7 @@ static void check_cache(weir_comm* comm) {
   EXPECT(weir_cache_size(cache, &number) == WEIR_ERR_ARGUMENT && weir_cache_explanation(cache) == NULL);
 }
 
-/* What one rank asks for wrongly is an error on all ranks, which can go on; so is a sample that cannot be had. */
+/* A wrong request of one rank is an error on all ranks, and so is a sample that cannot be read. All ranks can continue. */
 static void check_wrong_questions(weir_comm* comm) {
   weir_source_functions functions = functions_made();
   struct made made = {.fails = 1};
@@ -253,7 +253,7 @@ static void check_wrong_questions(weir_comm* comm) {
   EXPECT(weir_cache_destroy(cache) == WEIR_OK && made.released == 1);
 }
 
-/* What one rank gives wrongly is refused on all ranks, and all can go on. */
+/* Wrong arguments of one rank are refused on all ranks, and all can continue. */
 static void check_refused_making(weir_comm* comm) {
   weir_sample_cache_config config = WEIR_SAMPLE_CACHE_CONFIG_INIT;
   weir_sample_loader_config loader_config = WEIR_SAMPLE_LOADER_CONFIG_INIT;
@@ -276,7 +276,7 @@ static void check_refused_making(weir_comm* comm) {
   EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_source_destroy(source) == WEIR_OK);
 }
 
-/* An epoch, and a position in it that another loader goes on from. */
+/* An epoch, and a position in it from which another loader continues. */
 static void check_loader(weir_comm* comm) {
   weir_source* source = idx();
   weir_cache* cache = make_cache(comm, source, WEIR_SAMPLES_ERROR);
@@ -291,7 +291,7 @@ static void check_loader(weir_comm* comm) {
   config.progress = WEIR_PROGRESS_OFF;
   EXPECT(weir_loader_create(cache, &config, &loader) == WEIR_OK && weir_loader_create(cache, &config, &second) == WEIR_OK);
   EXPECT(weir_loader_get_config(loader, &in_force) == WEIR_OK && in_force.batch == 4 && in_force.seed == 3);
-  EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_source_destroy(source) == WEIR_OK); /* loaders go on */
+  EXPECT(weir_cache_destroy(cache) == WEIR_OK && weir_source_destroy(source) == WEIR_OK); /* loaders still work */
   EXPECT(weir_loader_steps(loader, &steps) == WEIR_OK && steps == (samples + 4 * ranks - 1) / (4 * ranks));
   for (step = 0;; ++step) {
     OK(weir_loader_next(loader, &batch, &there));

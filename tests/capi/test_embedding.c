@@ -1,4 +1,4 @@
-/* Embedding tables from plain C under mpirun: each call, and what a C code would do wrong. */
+/* Embedding tables from plain C under mpirun: each call, and typical mistakes of C code. */
 #include <stdlib.h>
 #include <weir/embedding.h>
 
@@ -24,7 +24,7 @@ static void expect_row(weir_embedding* table, int64_t row, float value) {
   for (c = 0; c < width; ++c) EXPECT(out[c] == value);
 }
 
-/* What one rank gives wrongly when a table is made is refused on all ranks. */
+/* Wrong arguments of one rank in making a table are refused on all ranks. */
 static void check_config(weir_comm* comm) {
   weir_embedding_config config = small_table();
   weir_embedding* table = NULL;
@@ -43,7 +43,7 @@ static void check_config(weir_comm* comm) {
   config.memory = 7;
   REFUSED(weir_embedding_create(comm, &config, &table), comm, "memory is 7");
   EXPECT(table == NULL);
-  config.struct_size = first_config_size; /* a caller with the first header's config: what lies beyond is not read */
+  config.struct_size = first_config_size; /* a caller with the first header's config: bytes beyond it are not read */
   EXPECT(weir_embedding_create(comm, &config, &table) == WEIR_OK && weir_embedding_destroy(table) == WEIR_OK);
   config = small_table();
   config.seed = last && ranks > 1 ? 2 : 1;
@@ -67,7 +67,7 @@ static void check_training(weir_comm* comm) {
   for (i = 0; i < batch * width; ++i) gradients[i] = 1.0f;
   for (i = 0; i < rows * width; ++i) values[i] = (float)(i / width);
   OK(weir_embedding_create(comm, &config, &table));
-  OK(weir_embedding_lookup_wait(table)); /* of nothing */
+  OK(weir_embedding_lookup_wait(table)); /* without a lookup */
   OK(weir_embedding_import_rows(table, 0, rank == 0 ? rows : 0, values));
   OK(weir_embedding_lookup_int32(table, narrow_ids, batch, vectors));
   while (!done) OK(weir_embedding_lookup_test(table, &done));
@@ -105,7 +105,7 @@ static void check_training(weir_comm* comm) {
   OK(weir_embedding_destroy(table));
 }
 
-/* The call whose update is wrong fails at once; on other ranks the wait fails. */
+/* A call with a wrong update fails at once; on other ranks the wait fails. */
 static weir_status update_ends(weir_embedding* table, const float* gradients, int64_t count) {
   const weir_status status = weir_embedding_update(table, gradients, count);
   EXPECT((status != WEIR_OK) == last);
@@ -170,7 +170,7 @@ static void check_bad_calls(weir_comm* comm) {
   WRONG(weir_embedding_get_statistics(table, NULL));
   statistics.struct_size = 0;
   WRONG(weir_embedding_get_statistics(table, &statistics));
-  statistics.struct_size = offsetof(weir_embedding_statistics, distinct_rows); /* what lies beyond is not written */
+  statistics.struct_size = offsetof(weir_embedding_statistics, distinct_rows); /* bytes beyond it are not written */
   statistics.distinct_rows = -5;
   OK(weir_embedding_get_statistics(table, &statistics));
   EXPECT(statistics.tokens == 3 && statistics.distinct_rows == -5);

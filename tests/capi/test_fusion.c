@@ -1,4 +1,4 @@
-/* Tensor fusion from C: each call, structs of other headers in an array, states, and what one rank gives wrongly. */
+/* Tensor fusion from C: each call, structs of other headers in an array, states, and wrong arguments of one rank. */
 #include <math.h>
 #include <stdlib.h>
 #include <weir/fusion.h>
@@ -114,7 +114,7 @@ static void check_newer_structs(weir_comm* comm) {
   EXPECT(weir_fused_wait_all(fused) == WEIR_OK && weir_fused_destroy(fused) == WEIR_OK);
 }
 
-/* What one rank gives wrongly is refused on all ranks, and all can go on. */
+/* Wrong arguments of one rank are refused on all ranks, and all can continue. */
 static void check_refused_making(weir_comm* comm) {
   weir_fusion_config config = WEIR_FUSION_CONFIG_INIT;
   weir_fused_tensor described[tensors];
@@ -134,7 +134,7 @@ static void check_refused_making(weir_comm* comm) {
   EXPECT(fused == NULL);
 }
 
-/* What one rank hands in wrongly ends the iteration on all ranks; the next iteration is as any other. */
+/* A wrong gradient of one rank ends the iteration on all ranks. The next iteration works. */
 static void check_wrong_calls(weir_comm* comm) {
   weir_fused* fused = make(comm, WEIR_FUSION_NONE);
   float gradients[all];
@@ -151,7 +151,7 @@ static void check_wrong_calls(weir_comm* comm) {
   OK(weir_fused_destroy(fused));
 }
 
-/* Another fused allreduce goes on from a saved state. */
+/* Another fused allreduce continues from a saved state. */
 static void check_saved_state(weir_comm* comm) {
   weir_fused *first = make(comm, WEIR_FUSION_AHEAD_INTER), *second = make(comm, WEIR_FUSION_AHEAD_INTER);
   float a[all], b[all];

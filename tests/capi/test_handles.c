@@ -26,7 +26,7 @@ static weir_plan* make_plan(weir_comm* comm, const char* algorithm) {
   return plan;
 }
 
-/* A handle that was destroyed, or is of another kind, is refused. */
+/* A destroyed handle, or one of another kind, is refused. */
 static void check_dead_handles(void) {
   weir_comm* comm = NULL;
   weir_plan* plan;
@@ -140,7 +140,7 @@ static void check_schedule(weir_comm* comm) {
   EXPECT(weir_schedule_destroy(schedule) == WEIR_OK && weir_plan_destroy(plan) == WEIR_OK);
 }
 
-/* Encoded gradients, and what is refused of them. */
+/* Encoded gradients, valid and invalid. */
 static void check_encoding(weir_comm* comm) {
   weir_allreduce_config config = WEIR_ALLREDUCE_CONFIG_INIT;
   weir_encoded_info info = {.struct_size = sizeof(info)};
@@ -182,7 +182,7 @@ static void check_encoding(weir_comm* comm) {
   OK(weir_plan_destroy(plan));
 }
 
-/* Lists of what the library has: texts, flags, and where they end. */
+/* The library's lists: texts, flags, and their ends. */
 static void check_lists(void) {
   weir_algorithm_info algorithm = {.struct_size = sizeof(algorithm)};
   weir_compressor_info compressor = {.struct_size = sizeof(compressor)};
@@ -212,7 +212,7 @@ static void check_lists(void) {
   EXPECT(strlen(weir_mpi_library()) > 0 && strlen(weir_mpi_family()) > 0);
 }
 
-/* What a communicator says and does besides plans. */
+/* The functions of a communicator without plans. */
 static void check_communicator(weir_comm* comm) {
   int count = 0, told = last ? 42 : 0, group[64], gpu = -2;
   int32_t level = -1;

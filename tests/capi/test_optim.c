@@ -1,4 +1,4 @@
-/* Divided work, LARS and LAMB from C: each call, what bodies return, states, and what one rank gives wrongly. */
+/* Divided work, LARS and LAMB from C: each call, the bodies' return values, states, and wrong arguments of one rank. */
 #include <math.h>
 #include <stdlib.h>
 #include <weir/optim.h>
@@ -11,9 +11,9 @@ enum { parts = 9, layers = 4, wide = 2000, narrow = 300, bias = 5, all = wide + 
 
 typedef struct run {
   int calls[parts];
-  int failing, returned; /* the part that fails, and what it returns; -1: none */
+  int failing, returned; /* the part that fails (-1 if none does), and what it returns */
   const char* text;
-  weir_operator* inside; /* used by the body, which is refused */
+  weir_operator* inside; /* the body tries to use it, which is refused */
 } run;
 
 static int64_t square(void* context, int part, void* result, int64_t bytes, const char** error) {
@@ -31,7 +31,7 @@ static int64_t square(void* context, int part, void* result, int64_t bytes, cons
   return bytes;
 }
 
-/* As many bytes as the part's number says, in a place of 8. */
+/* Writes as many bytes as the part's number, in a place of 8. */
 static int64_t some(void* context, int part, void* result, int64_t bytes, const char** error) {
   (void)context, (void)error;
   memset(result, part + 1, (size_t)(part % 9));
@@ -98,7 +98,7 @@ static void check_operator(weir_comm* comm) {
   OK(weir_operator_destroy(work));
 }
 
-/* What one rank's body fails with, all ranks hear; the next run is as any other. */
+/* A failure of one rank's body is an error on all ranks. The next run works. */
 static void check_failing_bodies(weir_comm* comm) {
   static const struct {
     int returned, status;
@@ -121,7 +121,7 @@ static void check_failing_bodies(weir_comm* comm) {
   OK(weir_operator_destroy(work));
 }
 
-/* What one rank gives wrongly is refused on all ranks, and all can go on. */
+/* Wrong arguments of one rank are refused on all ranks, and all can continue. */
 static void check_refused_runs(weir_comm* comm) {
   const weir_operator_config config = WEIR_OPERATOR_CONFIG_INIT;
   weir_operator_part described[2] = {WEIR_OPERATOR_PART_INIT, WEIR_OPERATOR_PART_INIT};
@@ -206,7 +206,7 @@ static weir_status step(weir_layer_optimizer* optimizer, float* weights, float* 
   return weir_optimizer_step(optimizer, w, (const void* const*)g, layers, learning_rate);
 }
 
-/* Queries, and another optimizer that goes on from a saved state. */
+/* Queries, and another optimizer that continues from a saved state. */
 static void check_optimizer(weir_comm* comm) {
   weir_layer_optimizer *const first = make_optimizer(comm), *const second = make_optimizer(comm);
   weir_optimizer_statistics statistics = {.struct_size = sizeof(statistics)};
@@ -240,7 +240,7 @@ static void check_optimizer(weir_comm* comm) {
          weir_optimizer_destroy(NULL) == WEIR_OK);
 }
 
-/* What one rank gives wrongly to an optimizer is an error on all ranks. */
+/* Wrong arguments of one rank to an optimizer are an error on all ranks. */
 static void check_refused_steps(weir_comm* comm) {
   const weir_optimizer_config config = WEIR_OPTIMIZER_CONFIG_INIT;
   weir_optimized_layer described[2] = {WEIR_OPTIMIZED_LAYER_INIT, WEIR_OPTIMIZED_LAYER_INIT};

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Holds what libweir exports against what the C headers declare, in both directions, and the C++ symbols against their allow-list.
+"""Compares the exports of libweir with the declarations of the C headers, in both directions, and its C++ symbols with their
+allow-list.
 
 Usage: test_symbols.py LIBRARY
 """
@@ -17,7 +18,7 @@ CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|St
 
 
 def exported(library, *options):
-    """{name: version} of the dynamic symbols that the library defines."""
+    """Returns {name: version} of the dynamic symbols that the library defines."""
     lines = subprocess.run(["nm", "-D", "--defined-only", *options, library], check=True, capture_output=True, text=True).stdout.splitlines()
     symbols = [line.split(maxsplit=2) for line in lines]
     return {name.split("@")[0]: name.split("@")[-1] for _, kind, name in symbols if kind != "A"}

@@ -1,4 +1,4 @@
-// A build without catalogue/: its names are unknown, and all others work.
+// In a build without catalogue/, its names are unknown, and all others work.
 #include <weir/fusion.hpp>
 
 #include "collectives/allreduce.hpp"

@@ -1,5 +1,5 @@
-// test_damage.cpp: files that are damaged, or of something else, are refused by all ranks alike, and nothing changes; a disk that
-// is full costs the save, not the run.
+// test_damage.cpp: damaged files, and files with other content, are refused with the same error on all ranks, and nothing changes.
+// A full disk fails the save, but not the run.
 #include <hdf5.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -37,7 +37,7 @@ constexpr std::int64_t count = 3001;
 
 AllreduceConfig plan_config() { return {.count = count, .k = 60, .threshold = "reuse"}; }
 
-/// What is saved, on one rank.
+/// The saved objects of one rank.
 struct Model {
   explicit Model(Communicator& comm) : plan(comm, plan_config()), table(comm, make_table_config("columns", 40, 6, 16)) {
     for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
@@ -56,7 +56,7 @@ struct Model {
     checkpoint.add_replicated("weights", std::span(weights));
     checkpoint.add_local("seeds", std::span(seeds));
   }
-  /// All of it, as bytes.
+  /// Returns the state of all objects as bytes.
   [[nodiscard]] std::string bytes() const {
     std::string all;
     const auto append = [&](const SavedState& state) {
@@ -86,7 +86,7 @@ void write_file(const std::string& folder, std::int64_t compression = 0) {
   });
 }
 
-/// What all ranks throw when they restore; "": nothing. Ranks that differ, or are changed by what they refuse, are failures.
+/// Restores and compares the errors of all ranks. Fails if ranks differ, or if a refused file changes an object.
 class Restoring {
  public:
   explicit Restoring(std::string folder) : folder_(std::move(folder)) {}
@@ -124,7 +124,7 @@ class Restoring {
           comm.rank());
     });
   }
-  /// What a restored rank has.
+  /// Records the state of every restored rank.
   void note_good() {
     good_.resize(ranks);
     run_ranks(ranks, [&](Communicator& comm) {
@@ -168,7 +168,7 @@ std::string contents_of(const std::string& path) {
 }
 void set_contents(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-/// The error of all ranks after `spoil`, which rank 0 calls; the file is then as it was.
+/// Returns the error of all ranks after rank 0 has called `spoil`. The file is then repaired.
 std::string refusal(const TemporaryFolder& folder, const std::function<void()>& spoil) {
   const std::string whole = contents_of(file_in(folder));
   std::string text;
@@ -211,7 +211,7 @@ TEST_CASE("any flipped bit is found, or was not needed", "[checkpoint]") {
     CHECK(restoring.check.failure() == "");
     CHECK(refused > 0);
 
-    // Every dataset, and every part of the structure.
+    // Damage every dataset, and every part of the structure.
     const checkpoint::Index index = checkpoint::read_whole(path);
     std::vector<std::pair<std::int64_t, std::string>> places;
     for (const checkpoint::Subject& subject : index.subjects) {
@@ -472,7 +472,8 @@ TEST_CASE("files that are none, or have another's name", "[checkpoint]") {
   RankCheck check;
   run_ranks(ranks, [&](Communicator& comm) {
     Model model(comm);
-    Checkpoint checkpoint(comm, {.folder = folder.path(), .run = "first"});  // damaged files do not keep it from the others
+    Checkpoint checkpoint(comm,
+                          {.folder = folder.path(), .run = "first"});  // damaged files do not prevent others from being restored
     model.add_to(checkpoint);
     check.that(checkpoint.steps() == std::vector<std::int64_t>{3, 108, 200}, "the steps");
     std::string text;
@@ -492,7 +493,7 @@ namespace {
 
 int user_signals = 0;
 
-/// How a child of fork() ends that sends itself `signal`: its wait status.
+/// Returns the wait status of a child of fork() that sends itself `signal`.
 int end_of_child(int signal) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -516,8 +517,8 @@ TEST_CASE("signals that are caught do in a child of fork what they did before", 
   status = end_of_child(SIGUSR1);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 17));
   CHECK(user_signals == 0);
-  std::raise(SIGTERM);            // is caught here
-  std::signal(SIGTERM, SIG_IGN);  // the program has changed its mind: so it is in the child
+  std::raise(SIGTERM);            // caught here
+  std::signal(SIGTERM, SIG_IGN);  // the child inherits the program's new choice
   status = end_of_child(SIGTERM);
   CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 18));
   std::signal(SIGTERM, SIG_DFL);
@@ -540,7 +541,7 @@ TEST_CASE("the newest files stay, and interrupted saves leave nothing", "[checkp
     Checkpoint checkpoint(comm, {.folder = folder.path(), .keep = 3});
     checkpoint.add_replicated("x", std::span(x));
     for (const std::int64_t step : {0, 5, 10, 7, 8}) checkpoint.save(step).wait();
-    // The run went back to 7: what is beyond 8 is nothing of it.
+    // The run went back to 7, so files beyond 8 do not belong to it.
     if (checkpoint.steps() != std::vector<std::int64_t>{5, 7, 8}) throw std::runtime_error("other files stayed");
     if (checkpoint.restore() != 8) throw std::runtime_error("another file is the newest");
   });

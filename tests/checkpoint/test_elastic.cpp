@@ -1,4 +1,4 @@
-// test_elastic.cpp: a run that goes on with another number of ranks, or on other nodes: nothing is lost, and it still trains.
+// test_elastic.cpp: a run that continues with another number of ranks, or on other nodes, loses nothing and still trains.
 #include <cmath>
 #include <mutex>
 #include <weir/checkpoint.hpp>
@@ -40,7 +40,7 @@ std::string text_of(const Change& change, const std::string& what) {
                      change.to.machine);
 }
 
-/// What each rank keeps.
+/// The state of each rank.
 template <class T>
 struct Kept {
   std::int64_t begin = 0;
@@ -114,7 +114,7 @@ std::string changed(const Change& change, const AllreduceConfig& config) {
   for (std::int64_t i = 0; i < config.count; ++i) {
     const auto [sum, magnitude] = sum_of(old_ranks, i);
     const auto [now, now_magnitude] = sum_of(new_ranks, i);
-    // One rounding of one rank's value: no more than half a unit in its last place.
+    // Allow one rounding of one rank's value: at most half a unit in its last place.
     check.that(std::abs(now - sum) <= rounding * std::max(now_magnitude, magnitude) * 1.01L,
                fmt::format("element {} sums to {} and then to {}", i, static_cast<double>(sum), static_cast<double>(now)));
     const auto [kept, kept_magnitude] = sum_of(last_ranks, i);
@@ -283,7 +283,7 @@ TEST_CASE("velocities are divided anew, and stay out of residuals", "[checkpoint
         if (comm.rank() == 0) update = g;
       });
       const auto old = static_cast<float>(change.from.ranks);
-      if (std::string_view(travel.compressor) == "dgc")  // all has been delivered, and what comes now is half of all velocities
+      if (std::string_view(travel.compressor) == "dgc")  // all residuals are delivered; the next update is half of all velocities
         REQUIRE(update == std::vector<float>{0.5F * old, -1 * old, 1.5F * old, -2 * old});
       else
         REQUIRE(update == std::vector<float>{1, -1, 1, -1});
@@ -332,7 +332,7 @@ TEST_CASE("tables and the optimizer's state are divided anew, exactly", "[checkp
                     checkpoint.save(1).wait();
                   },
                   {.machine = change.from.machine});
-        // There and back again: the optimizer's state has come whole through the other division.
+        // There and back again: the optimizer's state has passed unchanged through the other division.
         run_ranks(change.to.ranks,
                   [&](Communicator& comm) {
                     EmbeddingTable table(comm, config);

@@ -1,5 +1,5 @@
-// test_elastic_optimizer.cpp: LARS, LAMB and sparse Adam go on bit for bit with other ranks, other nodes, and another division of
-// the update.
+// test_elastic_optimizer.cpp: LARS, LAMB and sparse Adam continue bit for bit with other ranks, other nodes, and another division
+// of the update.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -111,7 +111,7 @@ void add_weights(Checkpoint& checkpoint, Arrays<T>& weights) {
   }
 }
 
-/// Returns the weights after `steps` steps of one rank that has never stopped.
+/// Returns the weights after `steps` uninterrupted steps of one rank.
 template <class T>
 Arrays<T> never_stopped(OptimizerRule rule, int steps) {
   Arrays<T> weights = arrays_of<T>(1000);
@@ -153,7 +153,7 @@ TEMPLATE_TEST_CASE("optimizers go on bit for bit with any ranks and any division
                 [&](Communicator& comm) {
                   Arrays<T> weights = arrays_of<T>(7);
                   LayerOptimizer optimizer(comm, config_of<T>(rule, change.to.update), layers());
-                  train(optimizer, weights, 0, 1);  // all of it is forgotten
+                  train(optimizer, weights, 0, 1);  // the restored state replaces this
                   Checkpoint checkpoint(comm, {.folder = folder.path()});
                   checkpoint.add("optimizer", optimizer);
                   add_weights(checkpoint, weights);
@@ -167,7 +167,7 @@ TEMPLATE_TEST_CASE("optimizers go on bit for bit with any ranks and any division
                          << name_of(change.from.update) << ", to " << change.to.ranks << " on '" << change.to.machine << "', "
                          << name_of(change.to.update));
       REQUIRE(check.failure() == "");
-      // Weights and what the optimizer keeps of each once, however many ranks have them; and a little of each rank.
+      // The file has weights and optimizer state once, for any number of ranks, and a little data of each rank.
       const std::int64_t moments = rule == OptimizerRule::lamb ? 2 : 1;
       const std::int64_t each = 4 * moments + (sizeof(T) == 4 ? 4 : 2 + 4);
       REQUIRE(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) <= each * elements + 2000 * change.from.ranks);
@@ -245,7 +245,7 @@ TEST_CASE("a checkpoint saves no optimizer that is gone", "[checkpoint][optim]")
 
 namespace {
 
-/// Entry i comes every i % 5 + 1 steps.
+/// Trains with updates in which entry i comes every i % 5 + 1 steps.
 void train(SparseAdam& adam, std::vector<float>& weights, int from, int to) {
   for (int t = from; t < to; ++t) {
     std::vector<std::uint32_t> indices;
@@ -260,7 +260,7 @@ void train(SparseAdam& adam, std::vector<float>& weights, int from, int to) {
 
 TEST_CASE("sparse Adam goes on bit for bit with any ranks", "[checkpoint][optim]") {
   constexpr int before = 4, after = 9;
-  // The counts take more than one chunk, less than one chunk, and nothing.
+  // The counts take more than one chunk, less than one chunk, and no chunk.
   for (const std::int64_t count : {std::int64_t{300007}, std::int64_t{5}, std::int64_t{0}}) {
     for (const bool exact : {false, true}) {
       const SparseAdamConfig config{.count = count, .exact = exact};
@@ -285,7 +285,7 @@ TEST_CASE("sparse Adam goes on bit for bit with any ranks", "[checkpoint][optim]
         run_ranks(to, [&](Communicator& comm) {
           std::vector<float> weights(static_cast<std::size_t>(count), 7);
           SparseAdam adam(config);
-          train(adam, weights, 0, 1);  // all of it is forgotten
+          train(adam, weights, 0, 1);  // the restored state replaces this
           Checkpoint checkpoint(comm, {.folder = folder.path()});
           checkpoint.add("adam", adam);
           checkpoint.add_replicated("weights", std::span(weights));
@@ -295,7 +295,7 @@ TEST_CASE("sparse Adam goes on bit for bit with any ranks", "[checkpoint][optim]
         });
         INFO(count << " weights, exact " << exact << ", " << from << " ranks, to " << to);
         REQUIRE(check.failure() == "");
-        // Weights and moments once, however many ranks have them; and a little of each rank.
+        // The file has weights and moments once, for any number of ranks, and a little data of each rank.
         REQUIRE(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}) <= (exact ? 12 : 16) * count + 2000 * from);
       }
     }

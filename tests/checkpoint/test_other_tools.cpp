@@ -1,4 +1,4 @@
-// test_other_tools.cpp: files that other programs open, change or copy; files that are gone or damaged beside whole ones; sizes.
+// test_other_tools.cpp: files that other programs open, change or copy, missing or damaged files beside whole ones, and sizes.
 #include <hdf5.h>
 #include <sys/stat.h>
 
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t elements = 100001;
 
-/// A file for each of these steps, of 3 ranks; in each an array of one's own, a shared one and a text.
+/// Saves a file of 3 ranks for each of these steps, each with an array per rank, a shared array and a text.
 void write_files(const std::string& folder, const std::vector<std::int64_t>& steps, std::int64_t compression = 0) {
   run_ranks(3, [&](Communicator& comm) {
     Checkpoint checkpoint(comm, {.folder = folder, .run = "first", .keep = 10, .compression = compression});
@@ -38,7 +38,7 @@ void write_files(const std::string& folder, const std::vector<std::int64_t>& ste
   });
 }
 
-/// The step that 3 ranks restore; -1: none. Throws what they throw, all the same.
+/// Returns the step that 3 ranks restore, or -1. Throws the error that they all throw.
 std::int64_t restored_step(const std::string& folder, bool strict = false) {
   std::int64_t found = -2;
   std::string text;
@@ -68,7 +68,7 @@ std::string path_of(const TemporaryFolder& folder, std::int64_t step) {
   return folder.path() + "/checkpoint-" + std::to_string(step) + ".h5";
 }
 
-/// In the middle of an array.
+/// Changes a byte in the middle of an array.
 void damage(const std::string& path) {
   const checkpoint::Index index = checkpoint::read_whole(path);
   const checkpoint::File file = checkpoint::File::open_to_write(path);
@@ -93,7 +93,7 @@ herr_t copy_attribute(hid_t from, const char* name, const H5A_info_t* /*info*/, 
   return copied ? 0 : -1;
 }
 
-/// As h5repack does: everything into a new file, whose chunks lie elsewhere.
+/// Copies everything into a new file with other places of chunks, as h5repack does.
 void repack(const std::string& path) {
   const std::string aside = path + ".new";
   const hid_t from = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -120,7 +120,7 @@ TEST_CASE("a program that opens a file to write and changes nothing leaves it wh
       CHECK(fs::file_size(path_of(folder, 1)) == size);
       CHECK(restored_step(folder.path(), true) == 1);
     }
-    // One that adds something is found out.
+    // A tool that adds something is detected.
     const hid_t file = H5Fopen(path_of(folder, 1).c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
     H5Gclose(H5Gcreate2(file, "notes", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     H5Fclose(file);

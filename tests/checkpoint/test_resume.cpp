@@ -1,4 +1,4 @@
-// test_resume.cpp: a run that goes on from a file delivers and keeps what the run does that was not interrupted, bit for bit.
+// test_resume.cpp: a run that continues from a file delivers and keeps the same as an uninterrupted run, bit for bit.
 #include <weir/checkpoint.hpp>
 #include <weir/observer.hpp>
 
@@ -12,7 +12,7 @@
 namespace weir::test {
 namespace {
 
-/// What is wrong, or "". `saved_after` runs a file is saved, and the run goes on; another job restores it.
+/// Returns the fault, or "". After `saved_after` runs a file is saved, and the run continues. Another job restores the file.
 template <class T>
 std::string going_on(const StateMachine& machine, const AllreduceConfig& config, int saved_after, std::int64_t compression = 0) {
   constexpr int runs = 6;
@@ -42,7 +42,7 @@ std::string going_on(const StateMachine& machine, const AllreduceConfig& config,
       [&](Communicator& comm) {
         const auto& mine = kept[static_cast<std::size_t>(comm.rank())];
         AllreducePlan plan(comm, config);
-        if (saved_after % 2 == 1) run_once<HostPlace<T>>(plan, comm, 77);  // nothing of it remains
+        if (saved_after % 2 == 1) run_once<HostPlace<T>>(plan, comm, 77);  // restoring removes every trace of it
         Checkpoint checkpoint(comm, {.folder = folder.path()});
         checkpoint.add("gradient", plan);
         check.that(checkpoint.restore() == saved_after, "the step that is restored");
@@ -101,8 +101,8 @@ TEST_CASE("a save is six collectives once ranks know each other's outlines, seve
     for (int step = 0; step < 4; ++step) {
       messages->sent = 0;
       checkpoint.save(step).wait();
-      // In an agreement each of two ranks sends one message; what rank 0 gathers and scatters is a size and a blob. Where writing
-      // takes longer, ranks agree to wait for another second.
+      // In an agreement each of two ranks sends one message. Rank 0 gathers and scatters a size and a blob. If writing takes
+      // longer, ranks agree to wait for another second.
       if (step > 0)
         check.at_most(messages->sent, (compression == 0 ? 6 : 7) + static_cast<std::int64_t>(checkpoint.statistics().seconds_save),
                       "messages");

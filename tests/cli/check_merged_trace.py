@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A merged trace of RANKS ranks, FILE: valid JSON, runs of one number overlap across ranks, stages nest.  check_merged_trace.py FILE RANKS"""
+"""Checks a merged trace of RANKS ranks: valid JSON, runs with one number overlap across ranks, stages nest.
+check_merged_trace.py FILE RANKS"""
 import collections
 import json
 import sys

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Dumps have what PyTorch's analyser of flight recorders asks for (torch.distributed.flight_recorder).  check_pytorch_keys.py FILE..."""
+"""Checks that dumps have the keys that PyTorch's analyser of flight recorders needs (torch.distributed.flight_recorder).
+check_pytorch_keys.py FILE..."""
 import ast
 import json
 import sys
 
-COLLECTIVES = {"all_reduce", "all_gather", "all_to_all"}  # of those it knows
+COLLECTIVES = {"all_reduce", "all_gather", "all_to_all"}  # collectives that it knows
 ENTRY = {"record_id", "pg_id", "process_group", "collective_seq_id", "p2p_seq_id", "op_id", "profiling_name", "time_created_ns",
          "input_sizes", "input_dtypes", "output_sizes", "output_dtypes", "state", "time_discovered_started_ns",
          "time_discovered_completed_ns", "retired", "is_p2p", "frames"}

@@ -1,4 +1,4 @@
-// make_checkpoints.cpp: the files that test_checkpoint.sh looks at: make_checkpoints FOLDER [SEED] [COMPRESSION].
+// make_checkpoints.cpp: writes the files for test_checkpoint.sh: make_checkpoints FOLDER [SEED] [COMPRESSION].
 #include <array>
 #include <cstdio>
 #include <numeric>

@@ -1,5 +1,5 @@
-// make_packs FOLDER NAME PACKS [AGE]: a data set of 5 packs in a folder of the sample cache, of which the first PACKS are there,
-// last used AGE seconds ago, the first of them a second before the second, and so on. With AGE "writing": goes on writing one more.
+// make_packs FOLDER NAME PACKS [AGE]: writes the first PACKS of a data set of 5 packs into a folder of the sample cache. They were
+// last used AGE seconds ago, each a second before the next one. With AGE "writing", the program keeps writing one more.
 #include <unistd.h>
 
 #include <cstdlib>

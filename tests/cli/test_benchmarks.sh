@@ -1,5 +1,5 @@
 #!/bin/bash
-# The program `weir-benchmarks`: $1. What it prints, what it writes, what it refuses. What follows starts ranks: mpirun ... -n.
+# Tests the program `weir-benchmarks`, $1: what it prints, writes and refuses. The other arguments start ranks: mpirun ... -n.
 set -euo pipefail
 benchmarks=$1
 mpirun=("${@:2}")
@@ -7,7 +7,7 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "test_benchmarks: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
 expect_not() { if grep -qE -- "$2" <<<"$1"; then fail "'$2' in: $1"; fi; }
-refuse() { # PATTERN COMMAND...: must fail, saying so
+refuse() { # PATTERN COMMAND...: must fail with this text
   local pattern=$1 out; shift
   if out=$("$@" 2>&1); then fail "accepted: $*"; fi
   expect "$out" "$pattern"
@@ -65,7 +65,7 @@ for rule in lars lamb; do
   grep -q "\"rule\": \"$rule\"" "$work/pto.json" || fail "no row of $rule in pto.json"
 done
 
-# what cannot be written is refused before anything is measured
+# an output that cannot be written is refused before any measurement
 for benchmark in codec overlap plans rows threads adam schedules pto; do
   refuse "'$work/no/file' cannot be written: name a file in a folder that exists and is yours" "$benchmarks" "$benchmark" --json "$work/no/file"
   expect_not "$("$benchmarks" "$benchmark" --json "$work/no/file" 2>&1 || true)" "median|ratio|bytes/entry|alone"

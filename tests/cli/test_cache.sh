@@ -1,5 +1,5 @@
 #!/bin/bash
-# weir cache: $1, on folders that make_packs, $2, writes: what it prints, how it ends, what it refuses. $3: a Python.
+# Tests weir cache, $1, on folders that make_packs, $2, writes: output, exit status, refused calls. $3: a Python.
 set -euo pipefail
 weir=$1 make=$2 python=$3
 work=$(mktemp -d); writer=""
@@ -9,17 +9,17 @@ cd "$work"
 fail() { echo "test_cache: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
 expect_not() { if grep -qE -- "$2" <<<"$1"; then fail "'$2' in: $1"; fi; }
-ends() { # STATUS PATTERN COMMAND...: ends with it, and prints that, on stdout or stderr
+ends() { # STATUS PATTERN COMMAND...: must end with the status and print the pattern, on stdout or stderr
   local status=$1 pattern=$2 out got=0; shift 2
   out=$("$@" 2>&1) || got=$?
   [ "$got" = "$status" ] || fail "status $got instead of $status: $*: $out"
   expect "$out" "$pattern"
 }
-flip() { # FILE BYTE: turns it over
+flip() { # FILE BYTE: inverts the byte
   "$python" -c 'import sys; f = open(sys.argv[1], "r+b"); at = int(sys.argv[2]); f.seek(at); b = f.read(1)[0]; f.seek(at); f.write(bytes([b ^ 255]))' "$1" "$2"
 }
-packs() { (cd "$1" && find . -name 'pack-*' | sort | tr -d '\n'); } # FOLDER: those that are there
-size() { find "$1" -name '*pack-*' -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }'; } # FOLDER: bytes of all
+packs() { (cd "$1" && find . -name 'pack-*' | sort | tr -d '\n'); } # FOLDER: prints its packs
+size() { find "$1" -name '*pack-*' -printf '%s\n' | awk '{ sum += $1 } END { print sum + 0 }'; } # FOLDER: prints the packs' size
 counted() { [ "$(cat "$1/.weir-cache")" = "weir-cache 1 $(printf %020d "$(size "$1")")" ] || fail "$1/.weir-cache is wrong: $(cat "$1/.weir-cache")"; }
 
 "$make" cache mnist 5 8640000; "$make" cache cifar 3 864000; "$make" cache empty 0
@@ -61,14 +61,14 @@ expect "$out" "^damaged/empty: 0 packs whole$"
 [ -e damaged/mnist/pack-2 ] || fail "verify has removed a pack"
 ends 1 "^damaged/mnist/pack-2 is damaged, and removed$" "$weir" cache verify damaged --remove
 ends 0 "^damaged/mnist: 3 packs whole$" "$weir" cache verify damaged
-"$weir" cache prune damaged >prune.txt # counts anew what has been changed behind its back
+"$weir" cache prune damaged >prune.txt # counts again, because the test has changed files
 counted damaged
 echo '{' >damaged/mnist/manifest.json
 ends 1 "^damaged/mnist: manifest.json is damaged$" "$weir" cache verify damaged
 ends 0 "^mnist +3 of \? .*manifest.json is damaged$" "$weir" cache ls damaged
 ends 2 "no sample cache" "$weir" cache verify none
 
-# prune: nothing but left-overs, unless told
+# prune: removes only left-overs by default
 cp -a cache whole
 before=$(packs cache)
 head -c 1234 /dev/zero >cache/mnist/.pack-4
@@ -118,7 +118,7 @@ kill -9 "$writer"; wait "$writer" 2>/dev/null || true; writer=""
 ends 0 "^removed 1 file of dead writers" "$weir" cache prune cache
 counted cache
 
-# data sets: what cannot be had
+# data sets: faults
 head -c 60016 /dev/zero >numbers.idx
 printf '\x00\x00\x08\x02\x00\x00\x03\xe8\x00\x00\x00\x3c' | dd of=numbers.idx conv=notrunc status=none
 truncate -s 60012 numbers.idx

@@ -1,6 +1,6 @@
 #!/bin/bash
-# weir checkpoint: $1, on files that make_checkpoints, $2, writes: what it prints, how it ends, what it refuses. $3: a Python. What
-# follows starts ranks: mpirun ... -n.
+# Tests weir checkpoint, $1, on files that make_checkpoints, $2, writes: output, exit status, refused calls. $3: a Python. The other
+# arguments start ranks: mpirun ... -n.
 set -euo pipefail
 weir=$1 make=$2 python=$3
 mpirun=("${@:4}")
@@ -9,13 +9,13 @@ cd "$work"
 fail() { echo "test_checkpoint: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
 expect_not() { if grep -qE -- "$2" <<<"$1"; then fail "'$2' in: $1"; fi; }
-ends() { # STATUS PATTERN COMMAND...: ends with it, and prints that, on stdout or stderr
+ends() { # STATUS PATTERN COMMAND...: must end with the status and print the pattern, on stdout or stderr
   local status=$1 pattern=$2 out got=0; shift 2
   out=$("$@" 2>&1) || got=$?
   [ "$got" = "$status" ] || fail "status $got instead of $status: $*: $out"
   expect "$out" "$pattern"
 }
-flip() { # FILE BYTE: turns it over
+flip() { # FILE BYTE: inverts the byte
   "$python" -c 'import sys; f = open(sys.argv[1], "r+b"); at = int(sys.argv[2]); f.seek(at); b = f.read(1)[0]; f.seek(at); f.write(bytes([b ^ 255]))' "$1" "$2"
 }
 
@@ -104,7 +104,7 @@ ends 1 "^array 'weights': elements, rank 3: 1000 of 1000 elements differ, by at 
 ends 2 "flipped.h5 is damaged" "$weir" checkpoint diff "$file" flipped.h5
 ends 2 "nowhere.h5" "$weir" checkpoint diff "$file" nowhere.h5
 
-# reshard: the division that was comes out as it went in, whatever has been in between
+# reshard: back to the first division, the file is unchanged, whatever divisions came in between
 cp "$file" before.h5
 out=$("$weir" checkpoint reshard "$file" 7.h5 --ranks 7 --ranks-per-node 3 2>notes)
 expect "$out" "^7.h5: step 3, of 7 ranks on 3 nodes now, of 4 in a/checkpoint-3.h5$"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The `weir` command: $1. What it prints, what it writes, what it refuses. $2: a library that makes MPI sum wrongly, to be preloaded.
-# What follows starts ranks: mpirun ... -n.
+# Tests the `weir` command, $1: what it prints, writes and refuses. $2: a library to preload that makes MPI sum wrongly. The other
+# arguments start ranks: mpirun ... -n.
 set -euo pipefail
 weir=$1 wrong_sum=$2
 mpirun=("${@:3}")
@@ -10,14 +10,14 @@ work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "test_cli: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
 expect_not() { if grep -qE -- "$2" <<<"$1"; then fail "'$2' in: $1"; fi; }
-refuse() { # PATTERN COMMAND...: must fail, saying so
+refuse() { # PATTERN COMMAND...: must fail with this text
   local pattern=$1 out; shift
   if out=$("$@" 2>&1); then fail "accepted: $*"; fi
   expect "$out" "$pattern"
 }
 
 info=$(WEIR_TIMEOUT=5 WEIR_TYPO=1 "$weir" info)
-# Without a daemon of its own, which Open MPI starts for each rank that has no launcher.
+# Start no daemon, which Open MPI otherwise starts for each rank without a launcher.
 export OMPI_MCA_ess_singleton_isolated=1
 expect "$info" "^weir [0-9]+\.[0-9]+\.[0-9]+"
 expect "$info" "WEIR_TIMEOUT +5 +\(environment\)"
@@ -37,7 +37,7 @@ expect "$info" "hwloc +API 2\.[0-9]+\.[0-9]+ \(built with 2\."
 expect "$(WEIR_MACHINE=/a/path/longer/than/the/column "$weir" info)" "WEIR_MACHINE +/a/path/longer/than/the/column \(environment\)"
 if grep -qE "^  none: " <<<"$info"; then expect_not "$info" "(no|without) NCCL"; fi # without a GPU it does not matter
 
-# One status for a command line that is wrong; another for output that cannot be written.
+# There is one status for a wrong command line, another for output that cannot be written.
 ends() { # STATUS PATTERN COMMAND...
   local status=0 out
   out=$("${@:3}" 2>&1 >"$output") || status=$?
@@ -61,7 +61,7 @@ if [ -w /dev/full ]; then
   output=/dev/full
   ends 1 "weir: the output cannot be written: No space left" "$weir" info --compressors
   ends 2 "weir: the output cannot be written: No space left" "$weir" checkpoint --help
-  # Without anybody to hear it, the status is the same.
+  # Without a reader, the status is the same.
   for command in inof "predict --network x,y"; do
     status=0
     # shellcheck disable=SC2086
@@ -70,7 +70,7 @@ if [ -w /dev/full ]; then
   done
 fi
 output=/dev/null
-# As one of several that the other MPI's launcher starts, of which each takes itself for the only one.
+# Started by the other MPI's launcher, each of several ranks believes that it is the only one.
 if ldd "$weir" | grep -q libmpich; then other=(OMPI_COMM_WORLD_SIZE=2); else other=(PMI_SIZE=2); fi
 ends 1 "built for (Open MPI|MPICH), and (Open MPI|MPICH)'s launcher has started this process as one of 2: start the program with" env "${other[@]}" "$weir" selftest
 
@@ -223,7 +223,7 @@ refuse "tokens" "$weir" "${small[@]}" --tokens 0
 refuse "quick" "$weir" "${small[@]}" --exchange quick
 refuse "compute-ms" "$weir" "${small[@]}" --compute-ms -1
 
-# the self-test: all that there is passes, on odd sizes, and what is wrong is found
+# the self-test: everything passes, on odd sizes, and faults are found
 algorithms=$("$weir" info | sed -n '/algorithms$/,/^$/s/^  \([a-z0-9_]*\) .*/\1/p')
 for ranks in $(in_turn_of 1 2 3); do
   tested=$("${mpirun[@]}" "$ranks" "$weir" selftest --json "$work/selftest.json")
@@ -332,7 +332,7 @@ WEIR_MACHINE=$work/none.json refuse "none.json' cannot be read" "$weir" predict
 WEIR_MACHINE=$work/none.json refuse "^weir: looking for a machine file: rank 0: machine file '.*none.json' cannot be read" "$weir" info --plan
 refuse "one rank exchanges nothing" "$weir" predict --nodes 1
 
-# what cannot be written is refused before anything is measured
+# an output that cannot be written is refused before any measurement
 before_measuring() { # COMMAND...
   local out
   if out=$("$@" 2>&1); then fail "accepted: $*"; fi
@@ -357,7 +357,7 @@ refuse "samplings of mstopk is .0." "$weir" bench select --threshold mstopk --th
 refuse "say with --threshold whose they are" "$weir" bench select --threshold-parameters samplings=9 --count 1000
 refuse "dense_ring" "$weir" bench allreduce --algorithm quick
 refuse "/no/such/file. cannot be read: No such file or directory" "$weir" bench select --input /no/such/file
-# What has no end, or waits for a writer.
+# Files that have no end, or that wait for a writer.
 mkfifo "$work/pipe"
 refuse "pipe. cannot be read: it is no regular file" "$weir" bench select --input "$work/pipe"
 refuse "pipe. cannot be read: it is no regular file" "$weir" bench embedding --text "$work/pipe"

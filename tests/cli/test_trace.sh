@@ -1,5 +1,5 @@
 #!/bin/bash
-# `weir trace` on what real ranks have written: $1 weir, $2 stuck_ranks, $3 python3 or empty, then the command that starts 4 ranks.
+# Tests `weir trace` on files of real ranks: $1 weir, $2 stuck_ranks, $3 python3 or empty, then the command that starts 4 ranks.
 set -euo pipefail
 weir=$1 program=$2 python=$3; shift 3
 start=("$@")
@@ -7,15 +7,15 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "test_trace: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
-refuse() { # PATTERN COMMAND...: must fail, saying so
+refuse() { # PATTERN COMMAND...: must fail with this text
   local pattern=$1 out; shift
   if out=$("$@" 2>&1); then fail "accepted: $*"; fi
   expect "$out" "$pattern"
 }
-ranks() { # HOW FOLDER [TIMEOUT]: what the ranks say is in $said
+ranks() { # HOW FOLDER [TIMEOUT]: runs the ranks and sets $said to their output
   said=$(WEIR_TIMEOUT=${3:-2} WEIR_DUMP=$2 timeout 60 "${start[@]}" "$program" "$1" 2>&1) || true
 }
-# Most of these runs wait: two that do go on beside the others.
+# Most of these runs wait, so two of them run beside the others.
 WEIR_TRACE=$work/slow ranks delay "$work/unused-slow" 60 &
 slow=$!
 WEIR_TRACE=$work/broken WEIR_METRICS=$work/broken ranks delay "$work/delay" &
@@ -81,7 +81,7 @@ said=$(WEIR_TIMEOUT=2 WEIR_DUMP=$work/kill timeout 60 "${start[@]}" sh -c '"$0" 
 diagnose "$work/kill"
 verdict "^rank 2 wrote no dump: .*'late layers', run 6, stage [a-z_]+$"
 
-# One that comes too late, and one that leaves a plan out. What was broken off leaves whole traces and metrics.
+# A rank that comes too late, and one that leaves out a plan. Broken runs leave complete traces and metrics.
 wait $returned
 [ "$(tail -qn 1 "$work"/broken/weir-trace.*.c0.rank?.json)" = "]"$'\n'"]"$'\n'"]"$'\n'"]" ] || fail "a trace of a broken run has no end"
 expect "$(cat "$work"/broken/weir.*.c0.rank0.prom)" 'weir_errors_total\{.*status="6"\} 1'

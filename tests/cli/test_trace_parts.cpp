@@ -1,4 +1,4 @@
-// What `weir trace` makes of traces and dumps, on small ones made by hand.
+// Tests `weir trace` on small traces and dumps made by hand.
 #include <unistd.h>
 
 #include <filesystem>
@@ -19,7 +19,7 @@ using Catch::Matchers::WithinAbs;
 
 constexpr std::int64_t ms = 1000000;
 
-/// A folder of its own, for as long as it lives.
+/// A new folder, removed with the object.
 class Folder {
  public:
   Folder() : path_(fs::temp_directory_path() / ("weir-trace-parts-" + std::to_string(::getpid()))) {
@@ -117,7 +117,7 @@ RecordedRank rank_of(int rank, std::vector<RecordedCall> calls) {
   dump.calls = std::move(calls);
   return dump;
 }
-/// Four ranks, all in run 7 of 'w', where each waits for `awaited`.
+/// Returns dumps of four ranks, all in run 7 of 'w', in which each waits for `awaited`.
 Dumps four_ranks(int awaited) {
   Dumps dumps;
   for (int rank = 0; rank < 4; ++rank)
@@ -232,7 +232,7 @@ TEST_CASE("a trace is read event by event, and as far as it is whole") {
   REQUIRE((events[2].kind == TraceEvent::Kind::stage && events[2].begin == 12445 && events[2].end == 13945));
   REQUIRE((events[3].kind == TraceEvent::Kind::run && events[3].number == 3 && events[3].failed && events[3].end == 15101));
 
-  // Cut anywhere behind the header, nothing is invented, and it is said.
+  // A trace cut anywhere after the header yields no invented events, and the cut is reported.
   for (std::size_t length = header(0).size() + clock_event.size() + 4; length + 2 < whole.size(); ++length) {
     folder.write("cut.json", whole.substr(0, length));
     Remarks said;

@@ -1,4 +1,4 @@
-/* Preloaded: MPI_Iallreduce whose sum is off by one in its first element, alike on all ranks. `weir selftest` must notice. */
+/* To be preloaded: an MPI_Iallreduce whose first element is off by one, on all ranks. `weir selftest` must notice. */
 #include <mpi.h>
 
 int MPI_Iallreduce(const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, MPI_Request* request) {

@@ -1,4 +1,4 @@
-/* An MPI program whose last rank hears late that the ranks have exchanged their addresses, as on a node that is busy. The others
+/* An MPI program whose last rank learns late that the ranks have exchanged their addresses, as on a busy node. The others
    must wait for it before they send: Open MPI 4 calls a null pointer at a message that comes before. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,7 +14,7 @@ typedef int (*Fence)(const void* procs, size_t proc_count, const void* info, siz
 
 static Callback callback_of_first;
 static int status_of_first;
-/* Of its own: on PMIx's thread, sleeping would keep Open MPI from accepting connections meanwhile. */
+/* A separate thread, because sleeping on PMIx's thread would keep Open MPI from accepting connections. */
 static void* late_thread(void* data) {
   sleep(1);
   callback_of_first(status_of_first, data);
@@ -27,7 +27,7 @@ static void tell_late(int status, void* data) {
   pthread_detach(thread);
 }
 
-/* Takes the place of PMIx's: Open MPI's first fence exchanges addresses, its second ends MPI_Init. */
+/* Replaces PMIx's function: Open MPI's first fence exchanges addresses, its second ends MPI_Init. */
 __attribute__((visibility("default"))) int PMIx_Fence_nb(const void* procs, size_t proc_count, const void* info, size_t info_count,
                                                          Callback callback, void* data) {
   static int count;
@@ -45,7 +45,7 @@ __attribute__((visibility("default"))) int PMIx_Fence_nb(const void* procs, size
 
 int main(int argc, char** argv) {
   int rank = 0, size = 0;
-  alarm(60); /* where a rank has crashed, the others wait for it */
+  alarm(60); /* if a rank crashes, the others wait for it */
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -56,7 +56,7 @@ write_switches() {
   echo "SwitchName=spine Switches=$leaves" >>"$slurm/topology.conf"
 }
 
-# A munged of the cluster's own, so that the machine's stays as it is.
+# The cluster has its own munged, so that the machine's does not change.
 start_munge() {
   local d=$slurm/munge
   mkdir -p "$d"
@@ -71,10 +71,10 @@ start_daemon() {
   (on_node "$@") >"$slurm/log/start" 2>&1 </dev/null || die "$2 on $1 failed: $(cat "$slurm/log/start")"
 }
 
-# A folder that the nodes of a real cluster would not share: PMIx names its files after the job alone.
+# The nodes of a real cluster would not share this folder: PMIx names its files only after the job.
 start_slurmd() {
   local node=$1
-  rm -rf "$slurm/spool-$node" # of a node that has died: PMIx takes none of its sockets for another step of the same number
+  rm -rf "$slurm/spool-$node" # left by a dead node: PMIx cannot reuse its sockets for another step of the same number
   mkdir -p "$slurm/spool-$node" "$slurm/pmix"
   (on_node "$node" mount -t tmpfs tmpfs "$slurm/pmix")
   start_daemon "$node" slurmd -N "$node" -f "$slurm/slurm.conf"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Every job script of slurm/ on a real SLURM: $1 the build folder, $2 the MPI it was built with, $3 a stand-in for a training program, $4 a program
-# with a rank that is late. Training is hit at random moments by everything that ends jobs, and must end as an undisturbed run. SEED=... repeats the
-# moments of a run.
+# Tests every job script of slurm/ on a real SLURM: $1 the build folder, $2 the MPI it was built with, $3 a stand-in for a training
+# program, $4 a program with a late rank. Everything that ends jobs interrupts a training at random moments, and it must end like an
+# undisturbed run. SEED=... repeats the moments of a run.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scripts=$(cd "$here/../../slurm" && pwd)
@@ -31,7 +31,7 @@ fail() {
   exit 1
 }
 batch() { slurm sbatch --parsable --ntasks-per-node=1 "$@"; }
-# wait_for SECONDS WHAT COMMAND...: until it succeeds.
+# wait_for SECONDS WHAT COMMAND...: waits until the command succeeds.
 wait_for() {
   local left=$1 what=$2
   shift 2
@@ -46,7 +46,8 @@ over() { [[ $(state "$1") =~ ^(COMPLETED|FAILED|CANCELLED|TIMEOUT|NODE_FAIL|PREE
 
 # ---- bad input
 
-# refused NAME PATTERN SBATCH_OPTIONS... SCRIPT OPTIONS...: the job must fail, with this on the first line of its output. All run at once.
+# refused NAME PATTERN SBATCH_OPTIONS... SCRIPT OPTIONS...: the job must fail with the pattern on the first line of its output. All
+# such jobs run at once.
 refused=()
 refused() {
   refused+=("$1:$(batch --job-name="$1" --output="$1.out" "${@:3}"):$2")
@@ -74,7 +75,7 @@ refused other_mpi "was built for $mpi, but site generic-$other has $other: build
 IFS=: read -r _ failing _ <<<"${refused[0]}"
 chained=$(batch -N1 --dependency=afterok:"$failing" --kill-on-invalid-dep=yes --output=chained.out --wrap "echo ran")
 
-# ---- the jobs that run once, each after the one before, and a report of them
+# ---- the jobs that run once, one after another, and a report of them
 
 submitted=$(slurm "$scripts/submit" test calibrate bench --nodes 1,2,4 --ranks-per-node 2 --weir "$weir" -- --algorithms dense_ring,oktopk --sizes 10000 \
   --densities 0.01,0.1 --iterations 2)
@@ -96,7 +97,7 @@ if [ "$mpi" = openmpi ]; then
   mkdir late
   late=$(batch -N2 --output=late.out "$train" --weir "$weir" --checkpoint late -- "$late_rank")
 fi
-# SLURM tells it of the end while it still looks at its options, once.
+# In one case SLURM signals the end while the script still checks its options.
 mkdir early
 printf 'site_mpi=%s\n[ -e told ] || { touch told; kill -s USR1 $$; }\n' "$mpi" >early.sh
 early=$(batch -N1 --output=early.out "$train" --weir "$weir" --site ./early.sh --checkpoint early -- true)
@@ -154,7 +155,7 @@ grep -q "asked to stop before the program was started; requeued" early.out || fa
 grep -q "Name=weir-test JobState=COMPLETED" "$WEIR_CLUSTER_STATE/slurm/jobcomp" || fail "no record of the self-test's job"
 echo "self-test, calibration, bench array, Python and report: done"
 
-# ---- training, undisturbed and hit
+# ---- training, undisturbed and interrupted
 
 program=("$trainee" --steps 600 --ms 50)
 data=/usr/share/datasets/fashion-mnist
@@ -171,13 +172,13 @@ training() {
   while [ "$1" != -- ]; do options+=("$1"); shift; done
   shift
   mkdir "checkpoint-$name" "output-$name"
-  # The run is told by its command line: the output's folder is the job's own.
+  # The command line identifies the run; the output's folder is the job's own.
   job[$name]=$(slurm sbatch --parsable --job-name="$name" --output="$name.out" --ntasks-per-node=1 --nodes=2 --time=10 "${options[@]}" "$train" --weir "$weir" \
     --checkpoint "checkpoint-$name" --every 20 "$@" -- "${program[@]}" --output "$(output_of "$name")")
 }
 output_of() { if [ "${program[0]}" = "$trainee" ]; then echo "output-$1/result.json"; else echo "output-$1"; fi; }
 has_saved() { [ -n "$(find "checkpoint-$1" -type f ! -name 'weir-train.*' ! -name .weir-train -print -quit)" ]; }
-# hit NAME COMMAND...: in the background, some time after the training's first checkpoint.
+# hit NAME COMMAND...: runs the command in the background, some time after the training's first checkpoint.
 hits=()
 hit() {
   local name=$1 tenths=$((RANDOM % 25))
@@ -190,11 +191,11 @@ hit() {
   ) &
   hits+=($!)
 }
-# The training must not end before SLURM, which looks at limits twice a minute, tells it of its own.
+# The training must not end before SLURM, which checks limits twice a minute, signals its limit.
 stop_until_told() {
   slurm scancel --signal=STOP "${job[limit]}" || return 1
   wait_for 120 "SLURM to tell of the time limit" grep -q "asked to stop" limit.out
-  slurm scancel --signal=CONT "${job[limit]}" || [ "$(starts limit)" -ge 1 ] # it was told before it was stopped
+  slurm scancel --signal=CONT "${job[limit]}" || [ "$(starts limit)" -ge 1 ] # the signal came before it was stopped
 }
 lose_node() {
   "$cluster" kill weir3 || return 1
@@ -205,12 +206,12 @@ starts() { slurm scontrol -o show job "${job[$1]}" | sed 's/.*Restarts=\([0-9]*\
 
 training undisturbed --nodelist=weir[0-1] --
 training signal --nodelist=weir[0-1] --
-training limit --nodelist=weir[0-1] --time=2 --signal=B:USR1@30 -- # told after 60 to 90 s
+training limit --nodelist=weir[0-1] --time=2 --signal=B:USR1@30 -- # signalled after 60 to 90 s
 training requeue --nodelist=weir[0-1] --
 training preemption --nodelist=weir2 --nodes=1 --ntasks-per-node=2 --
 training death --exclude=weir0,weir2 --
 training elastic --nodes=3 --no-kill --exclude=weir2 -- --elastic
-if [ "$mpi" = openmpi ]; then # and a site file of one's own
+if [ "$mpi" = openmpi ]; then # also with a user's site file
   printf 'site_mpi=openmpi\nsite_launcher=(mpirun.openmpi)\n' >mine.sh
   training mpirun --nodelist=weir[0-1] -- --site ./mine.sh
   hit mpirun slurm scancel --signal=USR1 --batch "${job[mpirun]}"

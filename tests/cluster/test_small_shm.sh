@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the suites of two ranks where /dev/shm is small (64 MB, as in containers) and where it cannot be written: $1 the build folder,
-# $2 the MPI it was built with. Everything must end with right results, through messages where there is no room to share.
+# Runs the suites of two ranks with a small /dev/shm (64 MB, as in containers) and with one that cannot be written: $1 the build
+# folder, $2 the MPI it was built with. Results must be right, by messages if there is no room for shared memory.
 set -euo pipefail
 
 build=$1 mpi=$2
@@ -18,13 +18,13 @@ options=$4
 mount -t tmpfs -o "$options" tmpfs /dev/shm
 echo "== /dev/shm mounted with $options"
 case $mpi in
-  openmpi) # starts in both as it is
+  openmpi) # starts in both cases without changes
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     start=(mpirun.openmpi --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 -n 2)
     ;;
   mpich)
     start=(mpiexec.mpich -n 2)
-    # Where UCX finds a /dev/shm that it cannot write to, MPI_Init fails: it must do without POSIX shared memory.
+    # If UCX cannot write to /dev/shm, MPI_Init fails, so tell it not to use POSIX shared memory.
     [ "$options" != ro ] || export UCX_TLS=^posix
     ;;
   *) echo "no MPI '$mpi': openmpi or mpich" >&2 && exit 2 ;;

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Switches as SLURM knows them, on real nodes: $1 the test program, $2 the weir command, $3 the MPI both were built with.
+# Tests switches known from SLURM on real nodes: $1 the test program, $2 the weir command, $3 the MPI both were built with.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 program=$1 weir=$2 mpi=$3
@@ -17,8 +17,8 @@ if [ "$mpi" = openmpi ]; then
 else
   launch=(mpirun.mpich -n 4)
 fi
-# On all nodes, in an allocation: SLURM gives the ranks that mpirun starts on the first node no address, or, by MPICH, all ranks that of
-# the first node.
+# Runs in an allocation of all nodes. SLURM gives no address to ranks that mpirun starts on the first node; with MPICH, all ranks
+# get that of the first node.
 job() { timeout 120 "$here/cluster" slurm salloc -Q -N4 -n4 --ntasks-per-node=1 "$@" 2>&1; }
 
 check_topology() {

@@ -1,6 +1,6 @@
 // A seeded fuzzer of allreduce plans on virtual ranks: any machine, algorithm, selection, wire and input, several plans in flight,
-// started in another order on every rank, wrong calls and NaN among them. Bit for bit what the oracle says, where there is one;
-// everywhere the contract: the same bits on all ranks, nothing lost, the same errors.
+// started in another order on every rank, with wrong calls and NaN among them. It compares with the oracle bit for bit if there is
+// one, and always checks the contract: the same bits on all ranks, nothing lost, the same errors.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -15,8 +15,8 @@ namespace {
 
 using Plans = std::vector<std::unique_ptr<FuzzedPlan>>;
 
-/// One rank's part: starts, polls and waits in an order of its own. It waits for a plan's run only once it has started as many of
-/// all the others: then every run that any rank waits for has been started by all.
+/// One rank's part: starts, polls and waits in its own order. It waits for a plan's run only after it has started as many runs of
+/// all other plans. Then all ranks have started every run that any rank waits for.
 class RankOfJob {
  public:
   RankOfJob(const Communicator& comm, const std::vector<PlanCase>& cases, const Plans& plans, bool clash, Dice dice)

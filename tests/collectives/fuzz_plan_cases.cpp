@@ -24,7 +24,7 @@ std::string some_algorithm(Dice& dice) {
   return dice.one_of(names);
 }
 
-/// Every rank on one node, or nodes of any sizes, or levels within and above nodes.
+/// Returns a machine with one node, with nodes of any sizes, or with levels within and above nodes.
 std::string some_machine(Dice& dice, int ranks) {
   if (dice.chance(20)) return "";
   if (dice.chance(20) && ranks % 4 == 0) return fmt::format("switch:2 node:2 rank:{}", ranks / 4);
@@ -66,7 +66,7 @@ void choose_k(Dice& dice, AllreduceConfig& config) {
   config.k = dice.one_of({std::int64_t{0}, std::min<std::int64_t>(1, n), n / 50, n / 10, n / 2, n, dice.between(0, n)});
 }
 
-/// Half of the plans name a compressor that their algorithm carries.
+/// Chooses, for half of the plans, a compressor that their algorithm carries.
 void choose_compressor(Dice& dice, AllreduceConfig& config) {
   config.error_feedback = dice.chance(85) ? Feedback::automatic : Feedback::none;
   if (config.algorithm.starts_with("auto") || !dice.chance(50)) return;
@@ -87,7 +87,7 @@ RunCase some_run(Dice& dice, const PlanCase& plan, int ranks, std::int64_t runs_
   const bool may_be_dense = config.algorithm == "auto" || runs_since_reset < config.dense_iterations ||
                             (config.algorithm != "auto_sparse" && !find_allreduce(config.algorithm).sparse());
   RunCase run{.in_place = may_be_dense || dice.chance(60)};
-  // While k changes from run to run, a failed one would make it unclear which comes next.
+  // While k changes from run to run, the k after a failed run would be unclear.
   if (runs_since_reset < config.dense_iterations + config.warmup_iterations || !dice.chance(12)) return run;
   run.trouble = dice.one_of({Trouble::poison, Trouble::poison, Trouble::wrong_count, Trouble::wrong_type, Trouble::null_pointer});
   if (config.count == 0 && run.trouble != Trouble::wrong_count) run.trouble = Trouble::none;
@@ -163,7 +163,7 @@ JobCase make_job(std::uint64_t seed) {
   if (!job.machine.empty() && dice.chance(50)) job.places = dice.order(static_cast<std::size_t>(job.ranks));
   job.delays = dice.chance(70) ? dice.word() : 0;
   job.shared_memory = dice.chance(60);
-  const bool equal = dice.chance(92);  // else runs hold each other back, for milliseconds at a time
+  const bool equal = dice.chance(92);  // otherwise runs delay each other by milliseconds
   job.clash = !equal && dice.chance(50);
   job.generations.resize(static_cast<std::size_t>(dice.between(1, 2)));
   for (std::vector<PlanCase>& plans : job.generations) {

@@ -1,4 +1,4 @@
-// What must hold of the runs of one plan, whatever it is.
+// Checks the properties that the runs of every plan must have.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,12 +57,12 @@ class Checker {
   [[nodiscard]] bool keeps_residual() const {
     return compressor_ ? feedback_of(config_, compressor_) != Feedback::none : config_.error_feedback != Feedback::none;
   }
-  /// Velocities are compressed, not gradients.
+  /// Returns whether velocities are compressed instead of gradients.
   [[nodiscard]] bool keeps_velocity() const { return feedback_rules(config_, compressor_, ranks()).uses_velocity(); }
   [[nodiscard]] bool is_of(std::string_view compressor) const { return compressor_ && compressor_.row->name == compressor; }
   [[nodiscard]] bool is_linear() const { return compressor_ && compressor_.row->carriage == compress::Carriage::linear; }
   [[nodiscard]] bool is_dense() const { return row_->dense() || age_ < config_.dense_iterations; }
-  /// Sums are exact, up to rounding.
+  /// Returns whether sums are exact, up to rounding.
   [[nodiscard]] bool loses_nothing() const { return keeps_residual() || is_void() || (is_dense() && !is_linear()); }
   [[nodiscard]] bool is_packed() const { return row_->packed() && !is_dense(); }
   [[nodiscard]] bool poisoned() const { return run_->trouble == Trouble::poison; }
@@ -71,7 +71,7 @@ class Checker {
     if (!poisoned()) return WEIR_ERR_ARGUMENT;
     return config_.non_finite == NonFinite::error ? WEIR_ERR_NON_FINITE : WEIR_OK;
   }
-  /// Nothing of this run's gradients is delivered.
+  /// Returns whether this run delivers nothing of its gradients.
   [[nodiscard]] bool is_void() const { return right_status() != WEIR_OK || (poisoned() && config_.non_finite == NonFinite::skip); }
 
   void check_run() {
@@ -85,7 +85,7 @@ class Checker {
       check_conservation();
     else if (config_.compressor.empty())
       check_size();
-    // Before any rounding that the oracle does not know of.
+    // The oracle does not know the rounding of runs after a faulty one.
     untroubled_ &= run_->trouble == Trouble::none;
     if (untroubled_ && has_oracle()) check_oracle();
   }
@@ -152,7 +152,7 @@ class Checker {
     for (std::size_t i = 0; i < ended.indices.size(); ++i) dense[ended.indices[i]] = ended.values[i];
     return dense;
   }
-  /// What was delivered, as a sum.
+  /// Returns the delivered update as a sum.
   [[nodiscard]] std::vector<double> delivered() const {
     std::vector<double> sums(n_);
     if (is_void()) return sums;
@@ -174,13 +174,13 @@ class Checker {
     return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
   }
 
-  /// Sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
+  /// Checks that sum over ranks (gradient + old residual) = sum over ranks (new residual) + sum delivered, up to rounding.
   void check_conservation() {
     Sums before(n_), after(n_);
     for (int rank = 0; rank < ranks(); ++rank) {
       const Ended<T>& mine = at(rank);
       for (std::size_t i = 0; i < n_; ++i) {
-        // What is void is added and taken back: it counts as size only, and so far as it is finite.
+        // A void gradient is added and taken back, so that only its magnitude counts, if it is finite.
         if (!is_void() || std::isfinite(mine.given[i])) before.add(i, mine.given[i]);
         if (is_void() && std::isfinite(mine.given[i])) before.total[i] -= static_cast<double>(mine.given[i]);
       }
@@ -199,7 +199,7 @@ class Checker {
       const double lost = before.total[i] - after.total[i] - update[i];
       const bool may_be_wild = config_.non_finite == NonFinite::propagate && (poisoned() || !finite_so_far);
       if (may_be_wild && (is_packed() || is_linear() || !std::isfinite(before.total[i]))) continue;  // a bucket is wild as a whole
-      // Those named deliver means of elements of other sizes.
+      // Compressors deliver means of elements of other magnitudes.
       const double size = before.magnitude[i] + (config_.compressor.empty() ? 0 : after.magnitude[i] + std::abs(update[i]));
       const double rounding = 8 * static_cast<double>(std::numeric_limits<T>::epsilon()) * size +
                               8 * static_cast<double>(std::numeric_limits<T>::denorm_min());
@@ -210,7 +210,7 @@ class Checker {
     old_magnitude_ = std::move(after.magnitude);
   }
 
-  /// Without error feedback: no delivered value exceeds the sum of all magnitudes.
+  /// Checks, without error feedback, that no delivered value exceeds the sum of all magnitudes.
   void check_size() {
     std::vector<double> largest(n_);
     for (int rank = 0; rank < ranks(); ++rank) {
@@ -221,7 +221,7 @@ class Checker {
         config_.wire_values == WireValues::float16 ? 0x1p-24 : static_cast<double>(std::numeric_limits<T>::denorm_min());
     const bool wild = std::any_of(largest.begin(), largest.end(), [](double x) { return !std::isfinite(x); });
     if (is_packed() && wild) return;  // a bucket is wild as a whole
-    // Packed: each rank's integers, and those of sums, are off by half a step of their block.
+    // In packed algorithms, each rank's integers, and those of sums, are off by half a step of their block.
     double step = 0;
     for (const double x : largest) step = std::max(step, is_packed() ? x / 127 : 0);
     for (std::size_t i = 0; i < n_; ++i) {
@@ -266,16 +266,16 @@ class Checker {
   const AllreduceConfig& config_;
   const std::size_t n_;
   const bool nested_;
-  const compress::Compressor compressor_;  // none where the algorithm is chosen
+  const compress::Compressor compressor_;  // empty if the plan chooses the algorithm
   RankCheck check_;
   std::size_t t_ = 0;
   const RunCase* run_ = nullptr;
-  const AllreduceRow* row_ = nullptr;  // what this run ran
+  const AllreduceRow* row_ = nullptr;  // the algorithm of this run
   std::int64_t age_ = 0;               // runs since the plan was made or reset
   std::int64_t last_k_ = std::numeric_limits<std::int64_t>::max();
   bool untroubled_ = true;
   std::optional<Oracle<T>> oracle_;
-  std::vector<double> old_, old_magnitude_;  // what the ranks kept after the last run
+  std::vector<double> old_, old_magnitude_;  // the sum of the ranks' residuals after the last run
 };
 
 }  // namespace

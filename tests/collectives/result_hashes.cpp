@@ -1,5 +1,5 @@
-// result_hashes.cpp: one line per plan: a hash of what its runs deliver, keep and send, on every rank. Not a test: print the lines
-// before and after a change that must leave results as they are, and compare them (diff), on the same kind of machine.
+// result_hashes.cpp: prints one line per plan: a hash of what its runs deliver, keep and send, on every rank. It is not a test.
+// Print the lines before and after a change that must not change results, and compare them (diff), on the same kind of machine.
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -35,7 +35,7 @@ class Hash {
   std::uint64_t value_ = 0xcbf29ce484222325ull;
 };
 
-/// Magnitudes over 20 octaves, alike on all ranks, with ties; by integer arithmetic alone.
+/// Returns magnitudes over 20 octaves, similar on all ranks, with ties, by integer arithmetic alone.
 template <class T>
 std::vector<T> gradient(std::int64_t count, int rank, int t) {
   std::vector<T> g(static_cast<std::size_t>(count));

@@ -1,5 +1,5 @@
-// Memory runs out on one rank, at every allocation of making a plan and of its runs: every rank ends with the right result, or with
-// the same error, and the communicator goes on.
+// Memory runs out on one rank, at every allocation in making a plan and in its runs. Every rank gets the right result or the same
+// error, and the communicator still works.
 #include <barrier>
 #include <memory>
 #include <optional>
@@ -20,7 +20,7 @@ constexpr std::array machines = {FailingRank{1, "", 0},
                                  FailingRank{4, "node:2 rank:2", 3},
                                  FailingRank{5, "nodes:2,3", 1},
                                  FailingRank{5, "nodes:2,3", 4}};
-/// Making an automatic plan takes hundreds of allocations.
+/// Few machines, because making an automatic plan takes hundreds of allocations.
 constexpr std::array few_machines = {FailingRank{1, "", 0}, FailingRank{2, "", 1}, FailingRank{4, "node:2 rank:2", 0},
                                      FailingRank{4, "node:2 rank:2", 3}};
 
@@ -38,14 +38,14 @@ AllreduceConfig config_of(const std::string& algorithm) {
   return config;
 }
 
-/// Everything is delivered, in integers: the same result whichever candidate's turn it is.
+/// All entries are delivered and are integers, so that the result is the same for every candidate.
 AllreduceConfig config_of_trials() { return {.count = 60, .k = 60, .algorithm = "auto", .trial_iterations = 1, .average = false}; }
 
 std::vector<float> gradient(const AllreduceConfig& config, const Communicator& comm, int t) {
   return make_input<float>(Input::integers, config.count, comm.rank(), comm.size(), t);
 }
 
-/// What runs give when nothing fails: right[t].
+/// Returns the results without failures: right[t] for run t.
 std::vector<std::vector<float>> right_results(const FailingRank& machine, const AllreduceConfig& config, int runs) {
   std::vector<std::vector<float>> right(static_cast<std::size_t>(runs));
   run_ranks(machine.ranks,
@@ -61,7 +61,7 @@ std::vector<std::vector<float>> right_results(const FailingRank& machine, const 
   return right;
 }
 
-/// The communicator makes a plan and runs it.
+/// Checks that the communicator can make a plan and run it.
 void check_usable(FailingCalls& calls, const Communicator& comm, const AllreduceConfig& config, const std::vector<float>& right) {
   std::vector<float> g = gradient(config, comm, 0);
   calls.call(comm.rank(), "another plan afterwards", g, right, {Verdict::right}, [&] { AllreducePlan(comm, config).run(g); });
@@ -81,7 +81,7 @@ void check_making(const FailingRank& machine, const AllreduceConfig& config) {
   fail_every_allocation("making " + config.algorithm, machine.ranks, machine.victim, machine.description, make);
 }
 
-/// Run `failing` of a plan.
+/// Lets run `failing` of a plan fail.
 void check_run(const FailingRank& machine, const AllreduceConfig& config, int failing) {
   const auto right = right_results(machine, config, failing + 2);
   const auto right_of = [&](int t) { return right[static_cast<std::size_t>(t)]; };
@@ -105,8 +105,7 @@ void check_run(const FailingRank& machine, const AllreduceConfig& config, int fa
                         machine.description, run);
 }
 
-/// Nobody else comes, and there is no memory when the deadline does: each call ends with an error of ours, and leaves nothing
-/// behind.
+/// The other ranks never come, and there is no memory at the deadline. Each call ends with one of Weir's errors and leaks nothing.
 void check_deadline_without_memory(Failing how) {
   RankCheck check;
   std::barrier<> together(2);
@@ -145,7 +144,7 @@ void check_deadline_without_memory(Failing how) {
   REQUIRE(check.failure() == "");
 }
 
-/// An `auto` plan with a machine file, whose texts need memory of their own; then all make it again.
+/// Makes an `auto` plan with a machine file, whose texts need memory. Then all ranks make it again.
 void check_machine_again() {
   AllreduceConfig config{.count = 100, .k = 100, .algorithm = "auto"};
   const std::vector<float> right(100, 1);

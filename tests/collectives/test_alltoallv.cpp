@@ -1,4 +1,4 @@
-// Alltoallv against the obvious expectation: every byte says where it comes from and where it belongs.
+// Alltoallv: every byte encodes where it comes from and where it belongs.
 #include <numeric>
 
 #include "base/splitmix.hpp"
@@ -20,7 +20,7 @@ std::uint64_t noise(std::uint64_t seed, int from, int to) {
 
 std::int64_t sum(const std::vector<std::int64_t>& list) { return std::accumulate(list.begin(), list.end(), std::int64_t{0}); }
 
-/// Bytes from every rank to every other in one run.
+/// The number of bytes from every rank to every other in one run.
 struct Sizes {
   Sizes(int number_of_ranks, const std::function<std::int64_t(int from, int to)>& bytes) : ranks(number_of_ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -36,7 +36,8 @@ struct Sizes {
   std::vector<std::vector<std::int64_t>> sent_by, received_by;
 };
 
-/// Equal, random and mostly empty blocks, everything to one rank, a silent rank, a deaf one, only to oneself, nothing, larger ones.
+/// Returns patterns: equal, random and mostly empty blocks, everything to one rank, a rank that sends nothing, one that receives
+/// nothing, only to oneself, nothing, larger blocks.
 std::vector<Sizes> all_sizes(int ranks, std::uint64_t seed) {
   const auto random = [=](int from, int to) { return static_cast<std::int64_t>(noise(seed, from, to) % 300); };
   return {Sizes(ranks, [](int, int) { return 24; }),
@@ -50,7 +51,7 @@ std::vector<Sizes> all_sizes(int ranks, std::uint64_t seed) {
           Sizes(ranks, [=](int from, int to) { return 10 * random(from, to); })};
 }
 
-/// As much as these need, and not a byte more.
+/// Returns exactly the room that these patterns need.
 Alltoallv::Capacity capacity_for(const std::vector<Sizes>& runs) {
   Alltoallv::Capacity capacity;
   for (const Sizes& sizes : runs) {
@@ -92,7 +93,7 @@ struct Exchange {
   TrafficCount traffic;
 };
 
-/// All runs, one after another on the same object; traffic by run and rank.
+/// Performs all runs, one after another, on the same object. Returns the traffic by run and rank.
 std::vector<std::vector<TrafficCount>> check_runs(Make make, const Machine& machine, const std::vector<Sizes>& runs,
                                                   std::uint64_t seed) {
   const int ranks = static_cast<int>(machine.size());
@@ -131,7 +132,7 @@ Machine interleaved(int ranks, int nodes) {
   return placed(ranks, [=](int rank) { return static_cast<std::uint64_t>(rank % nodes); });
 }
 
-/// Bytes between nodes, summed over their ranks: [from node][to node].
+/// Returns the bytes between nodes, summed over their ranks: [from node][to node].
 std::vector<std::vector<std::int64_t>> between_nodes(const Sizes& sizes, const Topology& topology) {
   const auto nodes = static_cast<std::size_t>(topology.node_count());
   std::vector<std::vector<std::int64_t>> bytes(nodes, std::vector<std::int64_t>(nodes));
@@ -232,7 +233,7 @@ TEST_CASE("alltoallv: by node, one message passes from node to node, and none wh
       REQUIRE(total.across == across);
       REQUIRE(total.messages_across == messages);
       REQUIRE(total.payload >= inside + across);
-      REQUIRE(total.payload <= inside + 3 * across);  // to a gateway, across, from a gateway
+      REQUIRE(total.payload <= inside + 3 * across);  // to a gateway, between nodes, from a gateway
       REQUIRE(total.control <= 8 * words);
       REQUIRE(total.payload == total.payload_received);
       REQUIRE(total.control == total.control_received);

@@ -16,7 +16,7 @@ struct Chosen {
   std::string algorithm, explanation;
 };
 
-/// What every rank's plan stands for; only rank 0 knows of the file.
+/// Returns the choice of every rank's plan. Only rank 0 has the file's path.
 std::vector<Chosen> choices(int ranks, const std::string& machine, const AllreduceConfig& config, const std::string& file) {
   std::vector<Chosen> list(static_cast<std::size_t>(ranks));
   run_ranks(ranks,
@@ -87,7 +87,7 @@ TEST_CASE("candidates take turns, nothing is lost, and all ranks keep the same o
   constexpr int ranks = 4;
   constexpr std::int64_t n = 30000;
   const int trials = GENERATE(1, 2, 5, 9);
-  // On uneven nodes a rank alone on its node keeps all elements, whichever candidate's turn it is.
+  // On uneven nodes a rank alone on its node keeps all elements, with every candidate.
   const std::string machine = GENERATE("node:2 rank:2", "nodes:3,1");
   const int first_skipped = GENERATE(2, 3);
   const int iterations = 6 * trials + 4;

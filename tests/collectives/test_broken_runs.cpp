@@ -1,4 +1,4 @@
-// Runs that break off: who hears of it, what memory is touched afterwards, and what still works.
+// Runs that break off: which ranks get an error, which memory is touched afterwards, and what still works.
 #include <malloc.h>
 
 #include <algorithm>
@@ -113,8 +113,8 @@ TEST_CASE("a timeout that nobody has waited for breaks the plan all the same") {
 
 TEST_CASE(
     "after a timeout late messages touch nothing that has been freed, and no gradient but those of dense plans, which say so") {
-  // Rank 2 comes when the others have given up: its messages still find their receives, and what they have sent is still read. The
-  // address sanitizer sees what that touches.
+  // Rank 2 comes after the others have given up. Its messages still match receives, and it still reads the messages that they have
+  // sent. The address sanitizer sees which memory that touches.
   static std::mutex mutex;
   static std::vector<std::unique_ptr<std::vector<float>>> kept_as_told;
   for (const AllreduceRow& row : allreduce_registry()) {
@@ -241,7 +241,7 @@ TEST_CASE("a plan that ends leaves alone the gradients of others in flight, whic
       auto second = std::make_optional<AllreducePlan>(comm, AllreduceConfig{.count = 20000, .non_finite = NonFinite::skip});
       std::vector<float> g = make_input<float>(input, 200, comm.rank(), 3, 0),
                          h = make_input<float>(input, 20000, comm.rank(), 3, 0);
-      if (comm.rank() == 1) h[5] = std::numeric_limits<float>::infinity();  // what is skipped is taken back from the residual
+      if (comm.rank() == 1) h[5] = std::numeric_limits<float>::infinity();  // a skipped gradient is taken back from the residual
       const std::vector<float> g_before = g, h_before = h;
       static_cast<void>(first->start(g));
       static_cast<void>(second->start(h));
@@ -330,7 +330,7 @@ TEST_CASE("after a timeout in the making of a plan the communicator makes nothin
       for (int again = 0; again < 3; ++again) {
         try {
           static_cast<void>(make());
-          check.that(comm.rank() == 1 && !made, "a plan was made");  // what rank 0 has said is enough for one
+          check.that(comm.rank() == 1 && !made, "a plan was made");  // rank 1 needs only the data that rank 0 has sent
           made = true;
         } catch (const Error& error) {
           const bool told = error.status() == WEIR_ERR_TIMEOUT || error.status() == WEIR_ERR_STATE;
@@ -340,7 +340,7 @@ TEST_CASE("after a timeout in the making of a plan the communicator makes nothin
       together.arrive_and_wait();
       set_timeout(comm, 60);
       std::vector<float> gradient = ramp(1000, comm.rank());
-      before.run(gradient);  // what was there goes on
+      before.run(gradient);  // an existing plan still works
     });
     INFO(algorithm);
     REQUIRE(check.failure() == "");

@@ -1,4 +1,4 @@
-// What ranks take together: settings they must have alike, tags, memory that a node shares; and what happens where one rank cannot.
+// Common resources of the ranks: settings that must be equal, tags, memory that a node shares; and what happens if one rank fails.
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -16,7 +16,7 @@ constexpr std::int64_t count = 1000;
 
 float value_of(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 3) % 11) - 5; }
 
-/// Runs the plan once and compares with the sum of all ranks' gradients; for density 1.
+/// Runs the plan, of density 1, once and compares with the sum of all ranks' gradients.
 void check_run(AllreducePlan& plan, const Communicator& comm, RankCheck& check) {
   std::vector<float> gradient(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) gradient[static_cast<std::size_t>(i)] = value_of(comm.rank(), i);
@@ -32,7 +32,7 @@ AllreduceConfig everything(const std::string& algorithm) {
   return {.count = count, .density = 1, .algorithm = algorithm, .average = false, .name = algorithm};
 }
 
-/// Ranks with settings of their own.
+/// Runs ranks with different settings.
 void run_with_settings(int ranks, const std::function<Settings(int)>& settings, const std::function<void(Communicator&)>& body) {
   InprocJob job(ranks, 0);
   std::vector<std::thread> threads;
@@ -103,7 +103,7 @@ TEST_CASE("plans share a few segments of memory, and give them back") {
     std::vector<AllreducePlan> alive;
     for (int i = 0; i < 300; ++i) alive.emplace_back(comm, everything("hi_oktopk"));
     for (AllreducePlan& plan : alive) check_run(plan, comm, check);
-    // Each takes count floats; every second one goes, and others come in its place.
+    // Each takes `count` floats. Every second one is destroyed, and others take its place.
     const std::int64_t mapped = leases_of(comm).node_memory().mapped();
     for (std::size_t i = 0; i < alive.size(); i += 2) alive[i] = AllreducePlan(comm, everything("dense_torus2d"));
     for (AllreducePlan& plan : alive) check_run(plan, comm, check);
@@ -119,7 +119,7 @@ TEST_CASE("plans that end on each rank in another order never get each other's t
               std::vector<std::optional<AllreducePlan>> plans(12);
               for (int round = 0; round < 30; ++round) {
                 for (std::size_t i = 0; i < plans.size(); ++i) {
-                  // Which ones end is the same on all ranks; when, is not.
+                  // All ranks destroy the same plans, but at different times.
                   const bool ends = (round + static_cast<int>(i)) % 3 == 0;
                   if (ends && (comm.rank() + round) % 2 == 0) plans[i].reset();
                 }
@@ -161,7 +161,7 @@ TEST_CASE("more plans alive than there are tags is an error on every rank, and n
               errors.expect(comm.rank(), WEIR_ERR_STATE, "4 plans and tables are alive",
                             [&] { AllreducePlan(comm, everything("oktopk")); });
               plans.pop_back();
-              // What has ended is told with the next attempt, which is refused before it hears of it.
+              // The next attempt announces which plans have ended, but is refused before it learns that itself.
               try {
                 plans.emplace_back(comm, everything("oktopk"));
               } catch (const Error&) {

@@ -1,4 +1,4 @@
-// Which configurations of compressors are refused, with which words, on all ranks alike.
+// The refused configurations of compressors and the texts of their errors, which are the same on all ranks.
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 

@@ -1,5 +1,5 @@
-// Every compressor with every algorithm that carries it: all ranks get the same bits, on every run; with a memory nothing is lost;
-// without one, and with NaN, what is promised.
+// Every compressor with every algorithm that carries it. All ranks get the same bits in every run. With error feedback nothing is
+// lost. Without it, and with NaN, the documented results are delivered.
 #include <set>
 
 #include "collectives/allreduce.hpp"
@@ -90,8 +90,8 @@ void check_equal(const Steps& steps) {
   }
 }
 
-/// Sum over ranks (gain gradient + decay old residual) = sum over ranks (new residual) + update; only where that is what the memory
-/// does.
+/// Checks that sum over ranks (gain gradient + decay old residual) = sum over ranks (new residual) + update, if the error feedback
+/// follows this rule.
 void check_conservation(const Case& c, const Steps& steps) {
   const auto n = static_cast<std::size_t>(c.count);
   for (std::size_t t = 0; t < steps[0].size(); ++t) {
@@ -135,12 +135,12 @@ void check(const Case& c) {
   const compress::Compressor compressor = compress::make_compressor(c.row->name, c.parameters);
   const AllreduceConfig config = c.config();
   const FeedbackRules rules = feedback_rules(config, compressor, c.machine.ranks);
-  // A mean over senders is no sum, and a velocity no gradient.
+  // A mean over senders is not a sum, and a velocity is not a gradient.
   const bool of_senders = c.parameters.find("mean=senders") != std::string::npos;
   if (feedback_of(config, compressor) == Feedback::residual && !rules.uses_velocity() && !of_senders) check_conservation(c, steps);
 }
 
-/// Besides the defaults.
+/// Parameters to test besides the defaults.
 std::vector<std::string> parameters_of(const CompressorRow& row) {
   std::vector<std::string> list = {""};
   for (const ParameterInfo& info : row.parameters) {

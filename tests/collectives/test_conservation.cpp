@@ -1,5 +1,5 @@
-// Nothing is lost, for every sparse algorithm of the registry: sum over ranks (gradient + old residual) = sum over ranks (new
-// residual) + the update delivered, up to rounding; and every rank gets the same bits.
+// Every sparse algorithm of the registry loses nothing: sum over ranks (gradient + old residual) = sum over ranks (new residual) +
+// the delivered update, up to rounding. Every rank gets the same bits.
 #include <cmath>
 #include <mutex>
 
@@ -81,7 +81,7 @@ void check_conservation(const Case& c) {
   }
 }
 
-/// Ten entries of `value` on every rank: sums that float16 cannot hold, means that it can.
+/// Ten entries of `value` on every rank, whose sums float16 cannot hold, but whose means it can.
 void check_large_means(const std::string& algorithm, int ranks, const std::string& machine, bool average, float value) {
   if (left_out(2)) return;
   INFO(algorithm << " on '" << machine << "' P " << ranks << " average " << average << " value " << value);
@@ -120,7 +120,7 @@ TEST_CASE("nothing is lost", "[conservation]") {
     for (const int ranks : {1, 2, 3, 5, 8}) {
       for (const std::string& threshold : all_thresholds) {
         const bool paper_only = threshold != "exact" && threshold != "reuse";
-        if (paper_only && ranks != 3) continue;  // they differ in what a rank selects, not in what ranks do together
+        if (paper_only && ranks != 3) continue;  // they differ only in the selection on a rank
         for (const Input input : all_inputs()) check_conservation<float>({name, ranks, threshold, input});
         check_conservation<double>({name, ranks, threshold, Input::heavy_tailed, ranks == 5 ? "nodes:2,3" : ""});
       }

@@ -1,5 +1,5 @@
-// A plan's contribution as bytes: what P plans encode, decoded and summed in rank order, is what their runs would have delivered,
-// and they remember the same; what is damaged, or cannot be, is refused with a text that says so.
+// A plan's contribution as bytes. The bytes of P plans, decoded and summed in rank order, equal the update that their runs would
+// have delivered, and the residuals are equal, too. Damaged or impossible bytes are refused with a text that says why.
 #include <cstring>
 #include <numeric>
 #include <tuple>
@@ -38,7 +38,7 @@ Bytes encoded_by(AllreducePlan& plan, std::span<const float> gradient) {
   return bytes;
 }
 
-/// At an address that is a multiple of 1 only.
+/// Decodes a copy of the bytes at an odd address.
 std::vector<float> decoded_from(const Bytes& bytes, std::int64_t count) {
   Bytes shifted(bytes.size() + 1);
   std::copy(bytes.begin(), bytes.end(), shifted.begin() + 1);
@@ -58,7 +58,7 @@ AllreduceConfig config_of(const CompressorRow& row, const std::string& parameter
           .average = false};
 }
 
-/// Runs plans and lets others encode; on up to 3 ranks, where a tree over the ranks sums in their order, too.
+/// Runs plans, and lets other plans encode. On up to 3 ranks, a tree over the ranks sums in their order, too.
 void check(const AllreduceConfig& config, int ranks, Input input = Input::heavy_tailed) {
   INFO(config.compressor << " (" << config.compressor_parameters << ") on " << ranks << " ranks, " << input_name(input) << ", n "
                          << config.count);
@@ -105,7 +105,7 @@ void check(const AllreduceConfig& config, int ranks, Input input = Input::heavy_
       REQUIRE(same_bits(kept[r][t], residual[r][t]));
     }
     if (codec && codec->votes()) codec->finish(sum.data(), config.count);
-    if (codec && codec->counts_senders()) continue;  // a mean over senders needs to know these
+    if (codec && codec->counts_senders()) continue;  // a mean over senders needs their number
     for (std::size_t i = 0; i < sum.size(); ++i) {
       const float right = delivered[0][t][i];
       if (transformed ? std::abs(sum[i] - right) > 1e-4F * (1 + std::abs(right)) : sum[i] != right)
@@ -124,7 +124,7 @@ std::vector<std::string> parameters_of(const CompressorRow& row) {
   return list;
 }
 
-/// What `call` throws.
+/// Returns the text of the error that `call` throws.
 template <class Call>
 std::string refusal(Call&& call, weir_status status = WEIR_ERR_ARGUMENT) {
   try {
@@ -150,7 +150,7 @@ Bytes one_message(const AllreduceConfig& config, Input input = Input::heavy_tail
   return bytes;
 }
 
-/// With a checksum that fits what it has.
+/// Returns the bytes with a correct checksum.
 Bytes sealed(Bytes bytes) {
   std::uint32_t begin = 0;
   std::int64_t count = 0;
@@ -375,7 +375,7 @@ TEST_CASE("what is no encoded gradient of the right kind is refused by what is w
   says(sealed(with(packed, 40, 3)), "its payload is of kind 3");
   says(sealed(with(sparse, 41, 9)), "wire format 9");
   says(sealed(with(sparse, 32, 7)), "which is not what 7 entries of 300 elements take");
-  for (const int length : {300, 60000}) {  // lengths that go with each other, and not with the bytes
+  for (const int length : {300, 60000}) {  // lengths that match each other, but not the bytes
     Bytes lying = sparse;
     const std::int64_t begin = (48 + length + 7) / 8 * 8, payload = std::ssize(lying) - begin - 8;
     for (const auto& [at, size, value] :

@@ -1,4 +1,4 @@
-// Every sparse algorithm through plans, on virtual ranks, exact selection: bit for bit what the oracle says.
+// Every sparse algorithm in plans on virtual ranks, with exact selection, equals the oracle bit for bit.
 #include "support/algorithm_parameters.hpp"
 #include "support/catch.hpp"
 #include "support/contract.hpp"
@@ -19,7 +19,7 @@ void check_exact(ContractCase c) {
   REQUIRE(check.failure() == "");
 }
 
-/// Sparse algorithms that select as they are told.
+/// Returns the sparse algorithms that use the configured selection.
 std::vector<std::string> exact_algorithms() {
   std::vector<std::string> names;
   for (const AllreduceRow& row : allreduce_registry()) {
@@ -32,7 +32,7 @@ struct Machine {
   int ranks;
   std::string description;
 };
-/// One node, one rank per node, nodes of unequal sizes, more than two levels, ranks dealt out.
+/// Machines: one node, one rank per node, nodes of unequal sizes, more than two levels, ranks dealt out.
 const std::vector<Machine>& machines() {
   static const std::vector<Machine> list = {{1, ""},
                                             {3, ""},
@@ -89,8 +89,8 @@ TEST_CASE("oktopk equals the oracle and keeps its volume bound on every input, m
   }
 }
 
-/// Switch groups with two levels in the nodes and with one, of unequal sizes, of one node, of one part, ranks without a shard or a
-/// part.
+/// Machines with switch groups: with two levels in the nodes and with one, of unequal sizes, of one node, of one part, and with
+/// ranks that have no shard or part.
 TEST_CASE("hi_oktopk by switch group equals the oracle bit for bit", "[exact][switches]") {
   const std::vector<Machine> by_switch = {
       {4, "switch:2 node:2 rank:1"},  {6, "switches:2,3,1 rank:1"},  {8, "switch:2 node:2 rank:2"},  {9, "switch:3 node:3 rank:1"},

@@ -1,5 +1,5 @@
-// test_floating_point.cpp: callers whose threads round in another direction or flush subnormal numbers to zero, as code compiled
-// with -ffast-math makes them do: results have the bits that they would have without, and the caller's settings are given back.
+// test_floating_point.cpp: the caller's threads round in another direction or flush subnormal numbers to zero, as with -ffast-math.
+// Results have the same bits as without, and the caller's settings are restored.
 #include <cfenv>
 #include <cmath>
 #include <vector>
@@ -22,13 +22,13 @@ namespace {
 
 constexpr int ranks = 3;
 
-/// What another library may have done to this thread: another thing on each rank.
+/// Changes this thread's settings, as another library might, differently on each rank.
 void disturb(int rank) {
   if (rank == 0) flush_subnormals();
   if (rank == 1) std::fesetround(FE_UPWARD);
 }
 
-/// Half of the entries are subnormal, or so small that sums of them are.
+/// Returns a gradient in which half of the entries are subnormal, or so small that sums of them are.
 std::vector<float> tiny_input(std::int64_t n, int rank, int t) {
   std::vector<float> g = make_input<float>(Input::heavy_tailed, n, rank, ranks, t);
   for (std::size_t i = 0; i < g.size(); ++i) g[i] = std::ldexp(g[i], i % 2 == 0 ? -126 : -140);
@@ -90,7 +90,7 @@ TEST_CASE("results do not depend on a caller's floating-point environment", "[en
       try {
         check_compression(config);
       } catch (const Error&) {
-        continue;  // that algorithm does not carry it
+        continue;  // this algorithm does not carry the compressor
       }
       if (!left_out(4)) check(config);
     }

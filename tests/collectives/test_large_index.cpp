@@ -23,7 +23,7 @@ struct Selection {
   std::vector<float> values;
 };
 
-/// k entries near the far end (`clustered`) or all over [0, 2^32 - 1), small integers as values.
+/// Returns k entries with small integers as values, near the end (`clustered`) or all over [0, 2^32 - 1).
 Selection make_selection(std::int64_t k, int rank, bool clustered) {
   std::mt19937_64 random(static_cast<std::uint64_t>(rank) + 1);
   std::map<std::uint32_t, float> entries;

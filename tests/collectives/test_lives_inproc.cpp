@@ -1,5 +1,5 @@
-// Long lives on virtual ranks: what the process holds does not depend on how many plans and tables there were before. Counted, not
-// timed.
+// Long lives on virtual ranks: the resources of the process do not depend on the number of earlier plans and tables. The test
+// counts resources and measures no times.
 #include <functional>
 #include <optional>
 #include <semaphore>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int ranks = 2, warm_up = 1200;
 
-/// `live` so many times on every rank; what all ranks hold together must not grow.
+/// Calls `live` `count` times on every rank. The resources of all ranks together must not grow.
 void check_lives(int count, bool shared_memory, const std::function<bool(const Communicator&, int)>& live) {
   RankCheck check;
   run_ranks(ranks,
@@ -35,7 +35,7 @@ void check_lives(int count, bool shared_memory, const std::function<bool(const C
   REQUIRE(check.failure() == "");
 }
 
-/// A thread that waits for what another has started.
+/// A thread that waits for operations that another thread has started.
 class Waiter {
  public:
   Waiter() : thread_([this] { work(); }) {}
@@ -131,7 +131,7 @@ TEST_CASE("plans alive at once on virtual ranks", "[lives]") {
       check.that(all_leases_returned(comm, count), "leases are not returned");
       if (first) after = Holdings::now();
     }
-    const std::string grown = growth(after, Holdings::now());  // what they leave serves as many again
+    const std::string grown = growth(after, Holdings::now());  // their resources are reused
     check.that(grown.empty(), grown);
   });
   REQUIRE(check.failure() == "");

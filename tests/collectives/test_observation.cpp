@@ -1,4 +1,4 @@
-// What can be seen of a communicator from outside: traces, dumps of the flight recorder, metrics, stragglers.
+// Observation of a communicator: traces, dumps of the flight recorder, metrics, stragglers.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t count = 3000;
 
-/// A folder of its own, for as long as it lives.
+/// A new folder, removed with the object.
 class Folder {
  public:
   Folder() : path_(fs::temp_directory_path() / ("weir-test-" + std::to_string(::getpid()) + "-" + std::to_string(made_++))) {
@@ -57,7 +57,7 @@ class Folder {
 
 std::string of_rank(int rank) { return ".rank" + std::to_string(rank) + ".json"; }
 
-/// What `call` throws.
+/// Returns the text of the error that `call` throws.
 template <class Call>
 std::string error_of(Call call) {
   try {
@@ -86,10 +86,10 @@ struct Span {
 };
 Span span_of(const Json& event) { return {event["ts"].get<double>(), event["ts"].get<double>() + event["dur"].get<double>()}; }
 
-/// Rounded to nanoseconds, each by itself.
+/// The tolerance: each time is rounded to nanoseconds.
 constexpr double rounding = 0.0021;
 
-/// One lies in the other, or they do not touch.
+/// Returns whether one interval lies in the other, or they do not overlap.
 bool nest(Span a, Span b) {
   const auto within = [](Span inner, Span outer) {
     return inner.begin >= outer.begin - rounding && inner.end <= outer.end + rounding;
@@ -368,7 +368,7 @@ TEST_CASE("a refused run is recorded with the stage in which it fails") {
   stage_of({.count = 100, .algorithm = "packed_allgather"}, Stage::exchange);
 }
 
-/// Counts what it hears, and notes what cannot be.
+/// Counts the calls of the observer, and records impossible ones.
 struct Listener final : Observer {
   void begin(const RunInfo& run) noexcept override {
     if (run.call == 0) return;

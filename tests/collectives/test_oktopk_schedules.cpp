@@ -1,4 +1,4 @@
-// Ok-Topk by every schedule: the same bits.
+// Ok-Topk gives the same bits with every schedule.
 #include <numeric>
 
 #include "collectives/oktopk_schedules.hpp"
@@ -21,7 +21,7 @@ struct Selection {
   std::vector<T> values;
 };
 
-/// The k largest nonzero entries; ties go to the lowest index.
+/// Returns the k largest nonzero entries. Ties go to the lowest index.
 template <class T>
 Selection<T> largest(const std::vector<T>& x, std::int64_t k) {
   std::vector<std::uint32_t> order;

@@ -1,4 +1,4 @@
-// Plans: bad input, several in flight, schedules, reset, memory, traffic. What holds for every algorithm is in test_registry.cpp.
+// Plans: bad input, several in flight, schedules, reset, memory, traffic. test_registry.cpp tests properties of every algorithm.
 #include <atomic>
 #include <limits>
 
@@ -20,7 +20,7 @@ std::vector<float> gradient(std::int64_t n, int rank, int ranks, int t) {
   return make_input<float>(Input::heavy_tailed, n, rank, ranks, t);
 }
 
-/// Runs `body` on every rank; all must throw Error with this status and a text containing `part`.
+/// Runs `body` on every rank. All must throw Error with this status and a text that contains `part`.
 void expect_everywhere(int ranks, weir_status status, const std::string& part, const std::function<void(Communicator&)>& body,
                        const RankOptions& options = {}) {
   RankCheck check;

@@ -1,5 +1,5 @@
-// test_plan_threads.cpp: plans of ranks that have several threads: the bits of one, whatever each rank has, and one warning where
-// cores are fewer.
+// test_plan_threads.cpp: plans of ranks with several threads have the bits of one thread, for any number on each rank. There is one
+// warning if there are fewer cores than threads.
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ struct Outcome {
   std::vector<T> result, residual;
 };
 
-/// What each rank has after three runs; rank r has threads[r % size].
+/// Returns each rank's result after three runs. Rank r has threads[r % size] threads.
 template <class T>
 std::vector<Outcome<T>> outcomes(int ranks, AllreduceConfig config, const std::vector<int>& threads,
                                  const std::string& machine = "") {

@@ -1,4 +1,5 @@
-// What progress threads (WEIR_PROGRESS_THREAD) do while callers compute, what they leave alone, and that they change no result.
+// Progress threads (WEIR_PROGRESS_THREAD): what they do while callers compute, what they do not touch, and that results stay the
+// same.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -34,7 +35,7 @@ Settings threaded(double timeout_seconds = 90) {
   return {.timeout_seconds = timeout_seconds, .progress_thread = ProgressThreadSetting::anywhere};
 }
 
-/// A caller that computes, or waits for something else than Weir: until `reached`. Throws where that never comes.
+/// Stands for a caller that computes, or waits for something other than Weir, until `reached`. Throws if that never happens.
 void stay_away_until(const std::function<bool()>& reached) {
   const auto begin = std::chrono::steady_clock::now();
   while (!reached()) {
@@ -47,7 +48,7 @@ std::vector<float> gradient_of(const Communicator& comm, int t) {
   return make_input<float>(Input::heavy_tailed, n, comm.rank(), comm.size(), t);
 }
 
-/// What plans of every algorithm deliver in a few runs on this rank, without a progress thread.
+/// Returns what plans of every algorithm deliver in a few runs on this rank, without a progress thread.
 std::vector<std::vector<float>> deliveries(const std::string& algorithm, const std::string& machine, int ranks, int rank) {
   std::vector<std::vector<float>> all;
   run_ranks(ranks,
@@ -63,13 +64,13 @@ std::vector<std::vector<float>> deliveries(const std::string& algorithm, const s
   return all;
 }
 
-/// Whether the last run has ended, as nothing but a look can tell.
+/// Returns whether the last run has ended, without making progress.
 bool has_ended(const AllreducePlan& plan) {
   const auto inside = plan.state()->comm->enter();
   return plan.state()->run.finished;
 }
 
-/// Text of the messages at warn and above.
+/// Collects the messages at level warn and above.
 class LogOf {
  public:
   LogOf() {
@@ -170,7 +171,7 @@ TEST_CASE("a gradient that has gone is left alone, as without the thread") {
                 static_cast<void>(plan->start(g));
                 ++away;
                 stay_away_until([&] { return away == (finite ? 3 : 6); });
-                stay_away_until([&] {  // the caller's next call is all that the run waits for
+                stay_away_until([&] {  // the run waits only for the caller's next call
                   const auto inside = comm.state()->enter();
                   return plan->state()->run.awaits_caller;
                 });
@@ -190,7 +191,7 @@ TEST_CASE("deadlines are for those who wait") {
             [&](Communicator& comm) {
               AllreducePlan plan(comm, {.count = n});
               std::vector<float> g = gradient_of(comm, 0);
-              if (comm.rank() == 2) std::this_thread::sleep_for(2500ms);  // later than anybody would wait
+              if (comm.rank() == 2) std::this_thread::sleep_for(2500ms);  // longer than the timeout
               Operation operation = plan.start(g);
               if (comm.rank() == 2) late_one_is_there = true;
               stay_away_until([&] { return late_one_is_there.load(); });
@@ -245,7 +246,7 @@ TEST_CASE("a run that breaks off on one rank ends on the others while they compu
           std::optional<AllreducePlan> plan(std::in_place, comm, AllreduceConfig{.count = 200000, .algorithm = "dense_ring"});
           if (comm.rank() == 1) {
             try {
-              // Rank 1 takes no part before it breaks off: the run is in flight everywhere.
+              // Rank 1 takes no part before it breaks off, so the run is in flight on all other ranks.
               const auto inside = comm.state()->enter();
               const auto ends = std::make_unique<AllreducePlan>(std::move(*plan));
               static_cast<void>(ends->start(gradient));

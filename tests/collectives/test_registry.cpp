@@ -1,4 +1,4 @@
-// What holds for every algorithm of the registry, on flat and nested machines: NaN policies, timeouts, no allocations.
+// Properties of every algorithm of the registry, on flat and nested machines: NaN policies, timeouts, no allocations.
 #include <limits>
 
 #include "collectives/allreduce.hpp"
@@ -74,7 +74,7 @@ void check_non_finite(const NonFiniteCase& c, const Communicator& comm, RankChec
     check.that(same_bits(g, before), "gradient untouched");
   else
     check.that(std::all_of(g.begin(), g.end(), [](float x) { return x == 0; }), "zero update");
-  std::vector<float> size(before.size());  // what the residual may have been added to and taken from
+  std::vector<float> size(before.size());  // magnitudes that may have been added to and subtracted from the residual
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<float> other = gradient(c.n, rank, c.clean_iterations);
     for (std::size_t i = 0; i < size.size(); ++i) size[i] += std::abs(other[i]);
@@ -90,7 +90,7 @@ void check_non_finite(const NonFiniteCase& c, const Communicator& comm, RankChec
   check.that(std::all_of(g.begin(), g.end(), [](float x) { return std::isfinite(x); }), "finite again");
 }
 
-/// What is not finite travels, rounded or not, and leaves nothing behind.
+/// Checks that non-finite values travel, rounded or not, and leave nothing in the residual.
 void check_residual_stays_finite(const AllreduceRow& row, WireValues values, float poison, const Communicator& comm,
                                  RankCheck& check) {
   AllreducePlan plan(
@@ -126,7 +126,7 @@ void check_timeout(const std::string& algorithm, Communicator& comm, RankCheck& 
   }
 }
 
-/// Every plan gets what the same plan gets when it runs alone.
+/// Checks that every plan gets the same result as when it runs alone.
 void check_all_at_once(const std::vector<AllreduceRow>& rows, const Communicator& comm, RankCheck& check) {
   const std::size_t plans = rows.size();
   const auto me = static_cast<std::size_t>(comm.rank());
@@ -153,7 +153,7 @@ void check_all_at_once(const std::vector<AllreduceRow>& rows, const Communicator
   }
 }
 
-/// `inputs[t][rank]`; the first half of the iterations warms up.
+/// Counts allocations for `inputs[t][rank]`. The first half of the iterations is warm-up.
 void check_allocations(const AllreduceConfig& config, const std::vector<std::vector<std::vector<float>>>& inputs,
                        const Communicator& comm, RankCheck& check) {
   AllreducePlan plan(comm, config);

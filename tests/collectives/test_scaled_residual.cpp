@@ -1,5 +1,5 @@
-// test_scaled_residual.cpp: a plan whose gradients change their scale, and that is told so, goes on bit for bit as one whose
-// gradients have had one scale all along.
+// test_scaled_residual.cpp: a plan that is informed of a change of its gradients' scale continues bit for bit like a plan whose
+// gradients always had one scale.
 #include <algorithm>
 #include <array>
 #include <cmath>

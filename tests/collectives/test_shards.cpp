@@ -1,4 +1,4 @@
-// Shards of nodes: who owns what, and how few entries are shared out among many shards.
+// Shards of nodes: which rank owns which elements, and how a few entries are divided among many shards.
 #include <set>
 
 #include "collectives/node_shards.hpp"

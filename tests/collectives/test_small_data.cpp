@@ -1,4 +1,4 @@
-// test_small_data.cpp: a few bytes from one rank to all, and from all to all.
+// test_small_data.cpp: sends a few bytes from one rank to all, and from all to all.
 #include <cstring>
 #include <random>
 
@@ -51,7 +51,8 @@ TEST_CASE("what one rank gives wrong is the same error on all, and the next call
   run_ranks(3, [&](Communicator& comm) {
     const int rank = comm.rank();
     std::vector<std::byte> data(16), all(48);
-    errors.expect(rank, WEIR_ERR_ARGUMENT, "broadcast: rank 0 gives 16 bytes, and rank 2 gives 15: all ranks must give the same number",
+    errors.expect(rank, WEIR_ERR_ARGUMENT,
+                  "broadcast: rank 0 gives 16 bytes, and rank 2 gives 15: all ranks must give the same number",
                   [&] { comm.broadcast_raw(data.data(), rank == 2 ? 15 : 16); });
     errors.expect(rank, WEIR_ERR_ARGUMENT, "broadcast: root is 0 on rank 0, and 1 on rank 1: all ranks name the same",
                   [&] { comm.broadcast(data, rank == 1 ? 1 : 0); });

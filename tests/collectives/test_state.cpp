@@ -1,5 +1,5 @@
-// test_state.cpp: a plan that goes on from a saved state delivers and keeps what the plan does that was not interrupted, bit for
-// bit; and refuses what is not its state.
+// test_state.cpp: a plan that continues from a saved state delivers and keeps the same as an uninterrupted plan, bit for bit. It
+// refuses states that are not its own.
 #include <limits>
 
 #include "collectives/allreduce.hpp"
@@ -167,7 +167,7 @@ TEST_CASE("a plan whose trials have ended refuses the state of trials that go on
 
 namespace {
 
-/// The error's text; "" if `saved` is accepted.
+/// Returns the error's text, or "" if `saved` is accepted.
 std::string refusal(AllreducePlan& plan, const SavedState& saved) {
   try {
     restore_state(*plan.state(), saved, "plan 'x'");

@@ -1,4 +1,4 @@
-// Exchanges along switches: which groups there are, who shares what of k, and what hi_oktopk sends to other groups at most.
+// Exchanges along switches: the groups, their shares of k, and the most that hi_oktopk sends to other groups.
 #include <numeric>
 
 #include "collectives/oktopk_volume.hpp"
@@ -22,10 +22,10 @@ struct Volume {
   std::int64_t n, k;
   Input input;
   std::string threshold = "exact";
-  WireFormat wire_format = WireFormat::coo;  // whose entries take the two words that the bound speaks of
+  WireFormat wire_format = WireFormat::coo;  // an entry takes two words, as the bound assumes
 };
 
-/// Bytes that each group sends to and receives from others, in every iteration, against the bound.
+/// Checks the bytes that each group sends to others and receives from them, in every iteration, against the bound.
 void check_switch_volume(const Volume& v) {
   if (left_out()) return;
   INFO("on '" << v.machine << "' n " << v.n << " k " << v.k << " input " << input_name(v.input) << ' ' << v.threshold);

@@ -1,7 +1,7 @@
-// power_sgd_runs: what test_power_sgd_torch.py asks for.
+// power_sgd_runs: runs PowerSGD for test_power_sgd_torch.py.
 //
 // power_sgd_runs RANKS ROWS COLUMNS RANK ITERATIONS INPUT OUTPUT: INPUT has the first Q, column by column, and the gradients of
-// each iteration and rank, as float32; OUTPUT gets what is delivered in each iteration. With memory.
+// each iteration and rank, as float32. OUTPUT gets the delivered update of each iteration. Error feedback is on.
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>

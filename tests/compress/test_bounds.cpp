@@ -1,4 +1,4 @@
-// What the papers promise: means, variances, errors.
+// The bounds of the papers: means, variances, errors.
 #include <algorithm>
 #include <cmath>
 
@@ -25,11 +25,11 @@ double squared_error(const std::vector<float>& x, const std::vector<float>& y) {
   return sum;
 }
 
-/// Over many iterations.
+/// Statistics over many iterations.
 struct Observed {
   double mean_squared_error = 0;
-  double worst = 0;     ///< distance of an element's mean, in standard errors; of those that are not always the same
-  double together = 0;  ///< of the sum of all elements
+  double worst = 0;     ///< the largest distance of an element's mean, in standard errors, among elements that vary
+  double together = 0;  ///< the same for the sum of all elements
 };
 Observed observe(const CodecCase& what, const std::vector<float>& x, int iterations) {
   const auto codec = what.make();
@@ -52,7 +52,7 @@ Observed observe(const CodecCase& what, const std::vector<float>& x, int iterati
     observed.mean_squared_error += variance[i] / iterations;
     all += sum[i];
     all_variance += variance[i];
-    // What is rare may have come once too often.
+    // Allow a rare value to occur once more than expected.
     if (most[i] > least[i])
       observed.worst = std::max(observed.worst, std::abs(sum[i]) / (std::sqrt(variance[i]) + most[i] - least[i]));
   }

@@ -1,4 +1,4 @@
-// test_choosing_codecs.cpp: chunked_topk against what it says, written slowly.
+// test_choosing_codecs.cpp: chunked_topk against a slow implementation of its documentation.
 #include <fmt/core.h>
 
 #include <numbers>
@@ -15,7 +15,7 @@ using namespace weir::test;
 
 namespace {
 
-/// Places of the k largest of a chunk, ascending.
+/// Returns the places of the k largest elements of a chunk, in ascending order.
 std::vector<std::size_t> largest_of(const float* x, std::size_t size, std::size_t k) {
   std::vector<std::size_t> order(size);
   for (std::size_t i = 0; i < size; ++i) order[i] = i;

@@ -1,4 +1,4 @@
-"""Every compressor but PowerSGD against what its paper says, in NumPy: what one rank's message decodes to, and what its residual keeps."""
+"""Every compressor except PowerSGD against its paper's definition, in NumPy: the decoded message of one rank, and its residual."""
 import numpy as np
 import pytest
 
@@ -27,7 +27,7 @@ def sent_by(plan, gradient):
 
 
 def gradient_of(count, step=0):
-    """Heavy tails, as gradients have; neither symmetric nor around zero; with some exact zeros."""
+    """Returns values with heavy tails, like gradients, neither symmetric nor around zero, with some exact zeros."""
     random = np.random.default_rng([count, step])
     gradient = 0.01 * random.standard_normal(count) ** 3 + 0.002
     gradient[random.random(count) < 0.02] = 0
@@ -35,18 +35,18 @@ def gradient_of(count, step=0):
 
 
 def by_bucket(reference, m, bucket):
-    """`reference` of each `bucket` elements, or of all with 0."""
+    """Applies `reference` to each `bucket` elements, or to all if `bucket` is 0."""
     bucket = bucket or m.size
     return np.concatenate([reference(m[at:at + bucket]) for at in range(0, m.size, bucket)])
 
 
 def nearest(values, levels):
-    """Of ascending levels the nearest to each value."""
+    """Returns the nearest of ascending levels for each value."""
     return levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, values)]
 
 
 def largest(m, k):
-    """Where the k largest magnitudes are, ascending."""
+    """Returns the places of the k largest magnitudes, ascending."""
     return np.sort(np.argsort(-np.abs(m), kind="stable")[:k])
 
 

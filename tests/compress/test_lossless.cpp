@@ -1,4 +1,4 @@
-// Bytes that are coded without loss, and the compressor that does so with exponents.
+// Lossless coding of bytes, and the compressor that codes exponents with it.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -31,7 +31,7 @@ Message encoded(const Bytes& values) {
   return message;
 }
 
-/// Decodes with a copy that ends where the message does, so that sanitizers see what lies beyond. False where it is refused.
+/// Decodes a copy of the message's exact size, so that sanitizers see accesses beyond it. Returns false if it is refused.
 bool decoded(const Message& message, Bytes& values) {
   const std::unique_ptr<std::byte[]> exact(new std::byte[message.size()]);
   std::copy(message.begin(), message.end(), exact.get());
@@ -45,7 +45,7 @@ bool decoded(const Message& message, Bytes& values) {
   }
 }
 
-/// Value v comes weights[v] times, in an order by chance.
+/// Returns bytes in which value v comes weights[v] times, in random order.
 Bytes shuffled(const std::vector<int>& weights) {
   Bytes values;
   for (std::size_t v = 0; v < weights.size(); ++v)
@@ -80,7 +80,7 @@ std::vector<Bytes> byte_vectors() {
 
 float of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-/// All kinds of floats.
+/// Returns floats of all kinds.
 Floats any_floats(std::size_t count) {
   std::mt19937 random(6);
   Floats x(count);
@@ -110,7 +110,7 @@ bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-/// To the nearest bfloat16, ties to even.
+/// Rounds to the nearest bfloat16, ties to even.
 float slow_round(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0xffff) == 0) return x;

@@ -1,4 +1,4 @@
-// low_rank.hpp against loops that do the same in the same order, bit for bit, on every instruction set.
+// low_rank.hpp equals loops that do the same in the same order, bit for bit, on every instruction set.
 #include <cmath>
 #include <random>
 #include <vector>
@@ -79,7 +79,7 @@ Split slow_split_off(const MatrixShape& shape, const Floats& m, const Floats& p,
   return split;
 }
 
-/// Products of columns i and j in double.
+/// Returns the product of columns i and j in double.
 double column_product(const Floats& p, std::int64_t rank, std::int64_t i, std::int64_t j) {
   double sum = 0;
   for (std::size_t row = 0; row < p.size() / static_cast<std::size_t>(rank); ++row)

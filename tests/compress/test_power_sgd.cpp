@@ -1,4 +1,4 @@
-// PowerSGD against a slow implementation in double, and against what the best approximation of its rank leaves over.
+// PowerSGD against a slow implementation in double, and its error against that of the best approximation of its rank.
 #include <cmath>
 #include <random>
 
@@ -13,7 +13,7 @@ namespace {
 using compress::MatrixShape;
 using Floats = std::vector<float>;
 
-/// Row by row.
+/// A matrix, stored row by row.
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
   std::vector<double> x;
@@ -50,7 +50,7 @@ double distance(Matrix a, const Matrix& b) {
   return norm(a);
 }
 
-/// Modified Gram-Schmidt.
+/// Orthogonalises columns by modified Gram-Schmidt.
 void make_orthogonal(Matrix& p) {
   for (std::int64_t j = 0; j < p.columns; ++j) {
     for (int pass = 0; pass < 2; ++pass) {
@@ -66,7 +66,7 @@ void make_orthogonal(Matrix& p) {
   }
 }
 
-/// What the best approximation of rank r lacks, by many power iterations.
+/// Returns the error of the best approximation of rank r, by many power iterations.
 double best_error(const Matrix& m, std::int64_t rank) {
   Matrix q(m.columns, rank);
   std::mt19937 random(1);
@@ -89,7 +89,7 @@ Matrix matrix_of(const MatrixShape& shape, const std::vector<Floats>& vectors, d
   return m;
 }
 
-/// Starts where the library does.
+/// PowerSGD in double, with the library's start.
 class SlowPowerSgd {
  public:
   SlowPowerSgd(const MatrixShape& shape, std::int64_t rank, int ranks) : shape_(shape), q_(shape.columns, rank) {
@@ -113,7 +113,7 @@ class SlowPowerSgd {
   Matrix q_;
 };
 
-/// A few strong directions that all ranks share, and noise of each rank and iteration.
+/// Returns a few strong directions that all ranks share, with noise of each rank and iteration.
 Floats gradient(std::int64_t n, int rank, int iteration, double noise, double scale = 1) {
   const MatrixShape shape = compress::matrix_shape(n, 0);
   std::mt19937 shared(5), own(static_cast<unsigned>(100 + 31 * rank + 7 * iteration));
@@ -155,7 +155,7 @@ TEST_CASE("PowerSGD does what Algorithm 1 does in double", "[power_sgd]") {
         REQUIRE(linear_law(test, result) == "");
         const Matrix mean = matrix_of(shape, result.values, ranks), expected = slow.step(mean);
         const Matrix delivered = matrix_of(shape, {result.out[0]}, ranks / test.divisor);
-        double error = 0;  // what the last row lacks is not delivered
+        double error = 0;  // the missing elements of the last row are not delivered
         for (std::size_t i = 0; i < static_cast<std::size_t>(c.n); ++i)
           error += (delivered.x[i] - expected.x[i]) * (delivered.x[i] - expected.x[i]);
         REQUIRE(std::sqrt(error) <= 2e-5 * norm(mean));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PowerSGD against PyTorch's own communication hook: the same gradients, the same first Q, both with memory and warm start.
+"""PowerSGD against PyTorch's own communication hook: the same gradients, the same first Q, both with error feedback and warm start.
 
 Usage: test_power_sgd_torch.py POWER_SGD_RUNS [RECORDED...]     RECORDED: raw float32 files, one for each rank, as gradients besides
 """
@@ -16,7 +16,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as hook
 
 
 class Bucket:
-    """What the hook reads of a bucket of DDP."""
+    """The parts of a DDP bucket that the hook reads."""
 
     def __init__(self, gradient):
         self.gradient = gradient
@@ -38,7 +38,7 @@ class Bucket:
 
 
 def torch_rank(rank, store, gradients, first_q, output):
-    """One rank of PyTorch; rank 0 writes what is delivered in each iteration."""
+    """Runs one rank of PyTorch. Rank 0 writes the delivered update of each iteration."""
     torch.set_num_threads(1)
     iterations, ranks, rows, _ = gradients.shape
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
@@ -78,7 +78,7 @@ def by_weir(program, gradients, first_q, folder):
 
 
 def made_up(rows, columns, ranks, iterations, random):
-    """Some directions that all share, each half as strong as the last, and noise of each rank and iteration."""
+    """Returns directions that all ranks share, each half as strong as the previous one, with noise of each rank and iteration."""
     shared = sum(0.5**k * np.outer(random.standard_normal(rows), random.standard_normal(columns)) for k in range(6))
     return (shared + 0.3 * random.standard_normal((iterations, ranks, rows, columns))).astype(np.float32)
 
@@ -91,7 +91,7 @@ def compare(name, program, gradients, rank, random):
     mean = gradients.astype(np.float64).mean(axis=1)
     scale = np.linalg.norm(mean)
     difference = np.linalg.norm(ours.astype(np.float64) - theirs) / scale
-    # With memory, what has been delivered so far comes close to what has been given so far.
+    # With error feedback, the sum of the updates comes close to the sum of the gradients.
     given = mean.sum(axis=0)
     errors = [np.linalg.norm(x.astype(np.float64).sum(axis=0) - given) / np.linalg.norm(given) for x in (ours, theirs)]
     print(f"{name}, rank {rank}: difference {difference:.2e}; error of the sum {errors[0]:.6f}, PyTorch's {errors[1]:.6f}")

@@ -1,4 +1,4 @@
-// Places in strata, and the compressor that sums the same ones of all ranks.
+// Places in strata, and the compressor that sums the same places of all ranks.
 #include <cmath>
 #include <random>
 

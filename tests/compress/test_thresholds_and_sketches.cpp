@@ -1,5 +1,5 @@
-// test_thresholds_and_sketches.cpp: adaptive_threshold and sketchml against what they say, written slowly; and for all compressors
-// that choose elements, the same bits on every instruction set.
+// test_thresholds_and_sketches.cpp: adaptive_threshold and sketchml against slow implementations of their documentation. All
+// compressors that select elements have the same bits on every instruction set.
 #include <fmt/core.h>
 #include <hwy/targets.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 bool negative(float value) { return value < 0; }
 
-/// What adaptive_threshold sends, by sorting all of either sign.
+/// Returns what adaptive_threshold sends, by sorting all elements of each sign.
 std::vector<float> sent_of(const std::vector<float>& x, double alpha) {
   std::vector<float> sent(x.size());
   for (const bool sign : {true, false}) {
@@ -43,7 +43,7 @@ std::vector<float> sent_of(const std::vector<float>& x, double alpha) {
 
 bool alike(float a, float b) { return a == b || (!std::isfinite(a) && std::isnan(b)); }
 
-/// Bucket of every element other than zero, plus the number of buckets where it is negative, with quantiles of all.
+/// Returns the bucket of every nonzero element by quantiles of all, plus the number of buckets if it is negative.
 std::vector<int> buckets_of(const std::vector<float>& x, int buckets) {
   std::array<std::vector<std::uint32_t>, 2> keys;
   for (const float value : x) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""torch.topk of magnitudes on this machine's GPU, for bench_gpu --torch: bench_torch_topk.py [FILE.json]
+"""Measures torch.topk of magnitudes on this machine's GPU, for bench_gpu --torch: bench_torch_topk.py [FILE.json]
 
 Needs PyTorch with CUDA. The magnitudes are there before the clock starts, and the result need not be sorted: both in torch's favour.
 """
@@ -43,7 +43,7 @@ def main():
     for count, k in SHAPES:
         try:
             if x is None or x.numel() != count:
-                x = None  # before there is another
+                x = None  # free it before the next allocation
                 x = (1 - torch.rand(count, device="cuda")) ** 3  # as bench_gpu makes them
             ms = milliseconds(torch, x, k)
         except torch.cuda.OutOfMemoryError:

@@ -48,7 +48,7 @@ done
 cp "$here/bench_torch_topk.py" "$out"
 cat >"$out/run.sh" <<'END'
 #!/bin/bash
-# Runs what lies beside it: tests, bench or sanitize; without a word, tests and bench.
+# Runs the files beside it: tests, bench or sanitize. Without an argument, tests and bench.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 [ $# -gt 0 ] || set -- tests bench

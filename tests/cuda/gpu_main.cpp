@@ -1,4 +1,4 @@
-// Catch2's main, where there is a GPU.
+// Catch2's main for machines with a GPU.
 #include <cstdio>
 
 #include "cuda/runtime.hpp"

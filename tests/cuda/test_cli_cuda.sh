@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the `weir` command does with CUDA memory, on the SIMT machine: $1.
+# Tests the `weir` command, $1, with CUDA memory on the SIMT machine.
 set -euo pipefail
 weir=$1
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

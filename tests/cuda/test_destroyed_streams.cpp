@@ -1,5 +1,5 @@
-// test_destroyed_streams.cpp: a stream that was destroyed is the same error on all ranks. On the SIMT machine only: CUDA itself may
-// crash on such a stream.
+// test_destroyed_streams.cpp: a destroyed stream is the same error on all ranks. Runs only on the SIMT machine, because CUDA itself
+// may crash on such a stream.
 #include "support/catch.hpp"
 #include "support/gpu_table.hpp"
 #include "support/inproc_ranks.hpp"

@@ -1,4 +1,4 @@
-// test_device_codec.cpp: messages in CUDA memory have the host's bytes, are read and refused as the host does, and round alike.
+// test_device_codec.cpp: messages in CUDA memory have the host's bytes and rounding, and are read and refused as on the host.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -26,7 +26,7 @@ std::vector<std::uint32_t> sorted_indices(std::int64_t count, std::uint64_t rang
   return {chosen.begin(), chosen.end()};
 }
 
-/// Bytes at a multiple of 8, whatever the host's vector has.
+/// A message at a multiple of 8 bytes, for any alignment of the host's vector.
 class Message {
  public:
   explicit Message(std::vector<std::byte> bytes) : bytes_((bytes.size() + 7) / 8 * 8), on_device_(bytes_.data(), size()) {
@@ -58,7 +58,7 @@ std::vector<Wire> wires(bool narrow) {
   return all;
 }
 
-/// Counts and ranges that give every format.
+/// Counts and ranges that lead to every format.
 constexpr std::pair<std::int64_t, std::uint64_t> shapes[] = {{0, 1},           {1, 1},
                                                              {1, 1u << 31},    {2, 3},
                                                              {7, 64},          {100, 101},
@@ -156,7 +156,7 @@ TEMPLATE_TEST_CASE("malformed messages in CUDA memory are refused as on the host
       wire::encode(wire, indices.data(), values.data(), count, 0, range, bytes.data());
       for (int turn = 0; turn < 12 && !bytes.empty(); ++turn) {
         auto damaged = bytes;
-        // The end is where indices and bits are.
+        // Indices and bits are at the end.
         const std::size_t reach = turn % 2 ? damaged.size() : std::min<std::size_t>(damaged.size(), 8);
         for (int flips = turn % 3; flips >= 0; --flips)
           damaged[damaged.size() - 1 - random() % reach] ^= static_cast<std::byte>(1u << random() % 8);

@@ -1,5 +1,5 @@
-// test_device_compressors.cpp: every compressor in CUDA memory delivers and keeps what it does in host memory, bit for bit, by
-// every algorithm that carries it; with every memory, and NaN under each policy; what does not go together is refused.
+// test_device_compressors.cpp: every compressor in CUDA memory delivers and keeps the same as in host memory, bit for bit, with
+// every algorithm that carries it, every kind of error feedback, and NaN under each policy. Invalid combinations are refused.
 #include <limits>
 
 #include "collectives/allreduce.hpp"
@@ -24,7 +24,7 @@ namespace {
 using compress::Carriage;
 using compress::CompressorRow;
 
-/// In CUDA memory as in host memory: dense ones sum what linear compressors make in host memory.
+/// Compares CUDA memory with host memory. Dense exchanges sum what linear compressors make in host memory.
 std::vector<std::string> carriers(const CompressorRow& row) {
   std::vector<std::string> names;
   for (const AllreduceRow& algorithm : allreduce_registry()) {
@@ -50,7 +50,7 @@ std::string text_of(int ranks, const AllreduceConfig& c, const std::string& what
                      c.algorithm, ranks, c.count, static_cast<int>(c.error_feedback), c.feedback_decay, c.feedback_gain, what);
 }
 
-/// `direct`: messages straight from GPU memory.
+/// With `direct`, messages are sent directly from GPU memory.
 void compare(int ranks, const AllreduceConfig& config, Input input = Input::heavy_tailed, float bad = 0, bool direct = false) {
   if (left_out()) return;
   RankCheck check;

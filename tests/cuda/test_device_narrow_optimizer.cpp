@@ -1,5 +1,5 @@
-// test_device_narrow_optimizer.cpp: LARS and LAMB on weights of 16 bits in CUDA memory: the papers' loops on float32 ones, rounded,
-// bit for bit, and states that go to host memory and back.
+// test_device_narrow_optimizer.cpp: LARS and LAMB on 16-bit weights in CUDA memory equal the papers' loops on float32 weights,
+// rounded, bit for bit. States go to host memory and back.
 #include <cmath>
 #include <optional>
 
@@ -16,7 +16,7 @@ namespace {
 
 using GpuWords = GpuArrays<std::uint16_t>;
 
-/// The gradients come by the stream. They are returned, since memory that is given back waits for the GPU.
+/// Copies the gradients on the stream. Returns them, because freeing memory would wait for the GPU.
 [[nodiscard]] GpuWords step(LayerOptimizer& optimizer, const GpuWords& weights, const std::vector<OptimizedLayer>& layers, int t,
                             void* stream) {
   GpuWords gradients(gradients_of(optimizer.config().type, layers, t), stream);
@@ -42,7 +42,7 @@ std::string words_of(const OptimizerConfig& config) {
 
 TEST_CASE("16-bit weights in CUDA memory are the papers' loops in float32, rounded", "[device_optimizer]") {
   const std::vector<OptimizedLayer> layers = odd_layers();
-  for (const int change : {-1, 2}) {  // where the caller sets some weights, these are taken over
+  for (const int change : {-1, 2}) {  // the optimizer takes over weights that the caller sets
     for_each_narrow_kind([&](const OptimizerConfig& config) {
       std::optional<Words> right;
       for (const Job& job : device_jobs) {
@@ -63,7 +63,7 @@ TEST_CASE("16-bit weights in CUDA memory are the papers' loops in float32, round
                       }
                       gradients.push_back(step(optimizer, weights.back(), layers, t, stream.get()));
                     }
-                    check.that(weights.back().fetch() == *right, "weights");  // by the stream: nothing else waits
+                    check.that(weights.back().fetch() == *right, "weights");  // on the stream: nothing else waits
                   },
                   {.machine = job.machine});
         INFO("P " << job.ranks << " '" << job.machine << "' " << words_of(config) << " change " << change);

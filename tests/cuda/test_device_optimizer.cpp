@@ -1,5 +1,5 @@
-// test_device_optimizer.cpp: LARS and LAMB in CUDA memory are the papers' loops, bit for bit, and their states those of host
-// memory.
+// test_device_optimizer.cpp: LARS and LAMB in CUDA memory equal the papers' loops, bit for bit, and their states equal those in
+// host memory.
 #include <cmath>
 
 #include "cuda/device_layers.hpp"
@@ -12,7 +12,7 @@
 namespace weir::test {
 namespace {
 
-/// The gradients come by the stream. They are returned, since memory that is given back waits for the GPU.
+/// Copies the gradients on the stream. Returns them, because freeing memory would wait for the GPU.
 [[nodiscard]] GpuArrays<float> step(LayerOptimizer& optimizer, GpuArrays<float>& weights, const std::vector<OptimizedLayer>& layers,
                                     int t, void* stream) {
   GpuArrays<float> gradients(arrays_of(layers, 1 + t, 0.1F), stream);
@@ -51,7 +51,7 @@ TEST_CASE("weights in CUDA memory are those of the papers' loops", "[device_opti
                   GpuArrays<float> weights(arrays_of(layers, 0, 1), stream.get());
                   std::vector<GpuArrays<float>> gradients;
                   for (int t = 0; t < steps; ++t) gradients.push_back(step(optimizer, weights, layers, t, stream.get()));
-                  check.that(weights.fetch() == right, "weights");  // by the stream: nothing else waits
+                  check.that(weights.fetch() == right, "weights");  // on the stream: nothing else waits
                   if (config.update == OperatorDivision::automatic)
                     check.that(optimizer.config().update == OperatorDivision::replicated, "automatic choice");
                 },

@@ -1,5 +1,5 @@
-// test_device_plan.cpp: plans in CUDA memory deliver and keep what plans in host memory do, bit for bit, over virtual ranks that
-// share a GPU; and refuse what they must.
+// test_device_plan.cpp: plans in CUDA memory deliver and keep the same as plans in host memory, bit for bit, on virtual ranks that
+// share a GPU. They refuse invalid calls.
 #include <cuda_runtime.h>
 
 #include <limits>
@@ -25,7 +25,7 @@
 namespace weir::test {
 namespace {
 
-/// Messages straight from GPU memory, or staged.
+/// Messages directly from GPU memory, or staged.
 enum class Path { staged, direct };
 
 template <class T>
@@ -167,7 +167,7 @@ TEST_CASE("16-bit gradients: sums and residual in float32", "[device_plan]") {
 
 TEST_CASE("no allocation in the steady state of plans in CUDA memory", "[device_plan]") {
   constexpr int ranks = 4, settled = 32,
-                iterations = 48;  // by then, paths that are seldom taken have been: each takes its frames once
+                iterations = 48;  // enough for rare paths, which allocate their frames once
   const auto free_memory = [] {
     std::size_t free = 0, all = 0;
     if (cudaMemGetInfo(&free, &all) != cudaSuccess) throw std::runtime_error("the GPU cannot be asked");
@@ -186,7 +186,7 @@ TEST_CASE("no allocation in the steady state of plans in CUDA memory", "[device_
           std::int64_t allocations = 0, free = 0;
           for (int t = 0; t < iterations; ++t) {
             auto values = make_input<float>(Input::heavy_tailed, config.count, comm.rank(), ranks, t);
-            if (t == 4) {  // what is done when the threshold is far off, has been done once
+            if (t == 4) {  // the path for a wrong threshold has been taken once
               for (float& value : values) value *= 1000;
             }
             cuda::copy(gradient.data(), values.data(), gradient.bytes(), stream.get());

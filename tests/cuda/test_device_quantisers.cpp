@@ -1,5 +1,5 @@
-// test_device_quantisers.cpp: codecs for CUDA memory make the messages of the host's, bit for bit, leave the same rests, and decode
-// any message to the same sums.
+// test_device_quantisers.cpp: codecs for CUDA memory make the same messages as the host's, bit for bit, leave the same rests, and
+// decode any message to the same sums.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using compress::Compressor;
 using compress::CompressorRow;
 
-/// All of the device's compressors, with parameters that reach every branch.
+/// All compressors of the device, with parameters that reach every branch.
 std::vector<Compressor> on_device() {
   std::vector<Compressor> all;
   for (const CompressorRow* row : compress::compressor_registry()) {
@@ -72,7 +72,7 @@ std::vector<float> special(std::int64_t count) {
   return values;
 }
 
-/// Values of which several lie right between two codes.
+/// Returns values, several of them halfway between two codes.
 std::vector<float> ties(std::int64_t count) {
   std::vector<float> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(static_cast<int>(i % 509) - 254) * 0.5F;

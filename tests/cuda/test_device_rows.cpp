@@ -1,4 +1,4 @@
-// test_device_rows.cpp: what embedding tables do to rows in CUDA memory has the host's bits.
+// test_device_rows.cpp: operations of embedding tables on rows in CUDA memory have the host's bits.
 #include <algorithm>
 #include <numeric>
 #include <random>

@@ -1,4 +1,5 @@
-// test_device_state.cpp: plans and tables in CUDA memory go on from saved states, also of host memory; trials of candidates there.
+// test_device_state.cpp: plans and tables in CUDA memory continue from saved states, also from host memory. Tests trials of
+// candidates there.
 #include "collectives/allreduce.hpp"
 #include "compress/compressor.hpp"
 #include "cuda/nccl.hpp"
@@ -146,7 +147,7 @@ TEST_CASE("a state of host memory goes on in CUDA memory, and back", "[device_st
               for (const std::string& threshold : all_thresholds) {
                 AllreduceConfig config = gpu_config("oktopk");
                 set_threshold(config, threshold);
-                config.algorithm_parameters = "boundary_period=2,schedule=direct";  // of both: traffic is compared
+                config.algorithm_parameters = "boundary_period=2,schedule=direct";  // for both, because traffic is compared
                 AllreducePlan on_gpu(comm, config);
                 config.memory = MemorySpace::host;
                 AllreducePlan on_host(comm, config), whole(comm, config);

@@ -1,4 +1,4 @@
-// Norms of an array's blocks in CUDA memory, in one launch: each has the host's bits.
+// Norms of an array's blocks in CUDA memory, in one launch, have the host's bits.
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -70,8 +70,8 @@ namespace {
 template <class G>
 constexpr DataType type_of = std::is_same_v<G, float16> ? DataType::float16 : DataType::bfloat16;
 
-/// Weights of 16 bits, of which some are no longer what the float32 ones beside them are rounded to: on the host, and what they
-/// become there once they are taken over.
+/// 16-bit weights, some of which differ from their rounded float32 copies, on the host; and the float32 weights after these are
+/// taken over.
 template <class G>
 struct SomeWeights {
   explicit SomeWeights(std::int64_t count) : wide(make_input<float>(Input::heavy_tailed, count, 0, 1, 2)), given(wide.size()) {

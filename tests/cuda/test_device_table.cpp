@@ -1,5 +1,5 @@
-// test_device_table.cpp: tables in CUDA memory hold, deliver and learn what tables in host memory do, bit for bit, over virtual
-// ranks that share a GPU; and refuse what they must.
+// test_device_table.cpp: tables in CUDA memory hold, deliver and learn the same as tables in host memory, bit for bit, on virtual
+// ranks that share a GPU. They refuse invalid calls.
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/gpu_table.hpp"
@@ -27,7 +27,7 @@ std::vector<std::int64_t> announced(const Case& c, int rank, int step) {
   return ids;
 }
 
-/// Both tables, step by step; returns the trained table.
+/// Trains both tables step by step. Returns the trained table.
 std::vector<float> compare(const Case& c) {
   RankCheck check;
   std::vector<float> trained;
@@ -69,7 +69,7 @@ std::vector<float> compare(const Case& c) {
   return trained;
 }
 
-/// One step with ids in GPU memory; returns the vectors.
+/// Runs one step with ids in GPU memory. Returns the vectors.
 std::vector<float> train_step(EmbeddingTable& table, const TableBatch& batch, void* lookups, void* updates) {
   const Upload<std::int64_t> ids(batch.ids, lookups);
   const Upload<float> there(room_for(table, batch), lookups);
@@ -197,7 +197,7 @@ TEST_CASE("rows are imported and exported from host memory, with a batch looked 
       std::vector<float> vectors = room_for(on_host, batch);
       on_host.lookup(std::span<const std::int64_t>(batch.ids), vectors).wait();
       check.that(same_bits(on_gpu.lookup(batch.ids, IdsIn::host), vectors), "vectors");
-      // Rank r writes rows [10 r, 10 r + 25): what overlaps is the highest rank's.
+      // Rank r writes rows [10 r, 10 r + 25). In overlaps the highest rank wins.
       std::vector<float> mine(25 * 4);
       for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = 0.1F * static_cast<float>(comm.rank() + 1) + static_cast<float>(i);
       for (EmbeddingTable* table : {&on_host, &on_gpu.table}) table->import_rows(10 * comm.rank(), 25, mine);

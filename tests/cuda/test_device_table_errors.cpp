@@ -1,4 +1,4 @@
-// test_device_table_errors.cpp: memory, streams and configurations that tables in CUDA memory must refuse, on all ranks alike.
+// test_device_table_errors.cpp: memory, streams and configurations that tables in CUDA memory must refuse on all ranks.
 #include <optional>
 
 #include "support/catch.hpp"

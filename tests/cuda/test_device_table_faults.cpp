@@ -1,5 +1,5 @@
-// test_device_table_faults.cpp: how tables in CUDA memory behave where CUDA fails or never finishes. Runs only on the emulated
-// machine, which can be told to fail.
+// test_device_table_faults.cpp: how tables in CUDA memory behave if CUDA fails or never finishes. Runs only on the emulated
+// machine, which can inject faults.
 #include <cuda_runtime.h>
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int wrong_rank = 1;
 
-/// A table, and what its calls are given.
+/// A table, and the arguments of its calls.
 struct Calls {
   explicit Calls(const Communicator& comm) : table(comm, in_cuda_memory(make_table_config("columns", 20, 4, 6))) {}
 

@@ -1,4 +1,4 @@
-// test_device_table_state.cpp: tables in CUDA memory go on from saved states.
+// test_device_table_state.cpp: tables in CUDA memory continue from saved states.
 #include "support/catch.hpp"
 #include "support/gpu_table.hpp"
 #include "support/table_states.hpp"

@@ -1,4 +1,4 @@
-// test_driver.cpp: whether a process has loaded the CUDA driver, asked before and after.
+// test_driver.cpp: tests whether a process has loaded the CUDA driver, before and after.
 #include <dlfcn.h>
 
 #include "cuda/driver.hpp"

@@ -1,4 +1,4 @@
-// test_graph_capture.cpp: kernels can be captured into a CUDA graph, which then does what the calls do. On a GPU only.
+// test_graph_capture.cpp: kernels can be captured into a CUDA graph, which then does the same as the calls. Runs only on a GPU.
 #include <cuda_runtime.h>
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace {
 
 namespace device = kernels::cuda;
 
-/// A selection, and every kernel that an exchange runs on it.
+/// Runs a selection, and every kernel that an exchange runs on it.
 class Sequence {
  public:
   explicit Sequence(void* stream)

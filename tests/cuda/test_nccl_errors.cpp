@@ -1,5 +1,5 @@
-// test_nccl_errors.cpp: how plans behave where NCCL is missing or fails. Runs only on the emulated machine, which can be
-// told to fail.
+// test_nccl_errors.cpp: how plans behave if NCCL is missing or fails. Runs only on the emulated machine, which can inject
+// faults.
 #include <nccl.h>
 
 #include "cuda/nccl.hpp"
@@ -23,7 +23,7 @@ AllreduceConfig dense(const std::string& algorithm = "dense_nccl") {
   return {.count = 1000, .memory = MemorySpace::cuda, .algorithm = algorithm, .name = "g"};
 }
 
-/// Every rank sets up its NCCL, then makes a plan.
+/// Sets up NCCL on every rank, then makes a plan.
 void refuse(const std::string& part, const std::function<void(int)>& set_up) {
   for (const std::string algorithm : {"dense_nccl", "dense_torus2d"}) {
     INFO(algorithm << ": " << part);

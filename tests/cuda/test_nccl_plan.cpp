@@ -1,5 +1,5 @@
-// test_nccl_plan.cpp: what NCCL does in plans for CUDA memory equals what plans in host memory do. Virtual ranks with a GPU each:
-// on the emulated machine, or on as many real ones, where there are so many.
+// test_nccl_plan.cpp: plans in CUDA memory with NCCL equal plans in host memory. Virtual ranks have a GPU each, on the emulated
+// machine, or real ones if there are enough.
 #include <array>
 #include <cstdio>
 #include <limits>
@@ -22,7 +22,7 @@
 namespace weir::test {
 namespace {
 
-/// Says what is left out, and why.
+/// Returns whether there is NCCL and a GPU for each rank. If not, prints the reason.
 bool can_have(int ranks) {
   const std::string reason = !cuda::why_no_nccl().empty() ? cuda::why_no_nccl()
                              : cuda::device_count() < ranks
@@ -48,7 +48,7 @@ std::string text_of(const Case& c) {
          " ranks, type " + std::to_string(static_cast<int>(c.config.type));
 }
 
-/// Runs `body(comm, on_host, on_gpu, check)` on every rank, each on a GPU of its own.
+/// Runs `body(comm, on_host, on_gpu, check)` on every rank, each with its own GPU.
 template <class Body>
 void run_case(const Case& c, Body body) {
   if (!can_have(c.ranks)) return;
@@ -87,7 +87,7 @@ void compare_dense(const Case& c, Input input = Input::integers) {
   });
 }
 
-/// Sums in nodes are exact, whatever their order: gradients are small integers, with a poisoned one now and then.
+/// Compares sharded algorithms. Gradients are small integers, sometimes poisoned, so that sums in nodes are exact in any order.
 template <class T>
 void compare_sharded(const Case& c) {
   if (left_out()) return;
@@ -104,7 +104,7 @@ void compare_sharded(const Case& c) {
   });
 }
 
-/// 16-bit ones; `tolerance` is relative.
+/// Compares with 16-bit gradients. `tolerance` is relative.
 template <class G>
 void compare_narrow(const Case& c, float tolerance) {
   if (left_out()) return;
@@ -122,7 +122,7 @@ void compare_narrow(const Case& c, float tolerance) {
   });
 }
 
-/// Plans of different sizes, all in flight at once, started and preferred in another order on every rank.
+/// Runs plans of different sizes, all in flight at once, started and preferred in another order on every rank.
 void run_together(Communicator& comm, RankCheck& check) {
   constexpr std::array algorithms = {"dense_nccl", "dense_torus2d", "hi_oktopk"};
   const cuda::OnDevice on(comm.rank());

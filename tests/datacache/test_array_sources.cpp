@@ -22,7 +22,7 @@ std::vector<T> numbers(std::size_t count) {
   return values;
 }
 
-/// Every way in which read() may be asked for the samples gives the same.
+/// Checks that read() gives the same samples for every kind of request.
 void check_values(SampleSource& source, const std::vector<Bytes>& expected) {
   REQUIRE(source.size() == static_cast<std::int64_t>(expected.size()));
   CHECK(values_of(source) == expected);
@@ -237,7 +237,7 @@ TEST_CASE("IDX files that are none") {
   CHECK_THAT(error_of(idx_header(14, std::vector<std::uint32_t>(255, 4294967295U)) + "x"), ContainsSubstring("which no file has"));
 }
 
-/// A source of this file, read to its end, or an error that names it; nothing else, and little memory.
+/// Checks that a source of this file can be read to its end, or throws an error that names the file, with little memory.
 void survives(const std::function<std::shared_ptr<SampleSource>()>& make, const std::string& path) {
   try {
     const std::shared_ptr<SampleSource> source = make();
@@ -250,7 +250,7 @@ void survives(const std::function<std::shared_ptr<SampleSource>()>& make, const 
   }
 }
 
-/// Every byte of `whole`'s header takes several other values; the file is cut off everywhere, and grows.
+/// Gives every byte of `whole`'s header several other values, truncates the file at every place, and extends it.
 void damage(const std::string& path, const std::string& whole, std::size_t header,
             const std::function<std::shared_ptr<SampleSource>()>& make) {
   for (std::size_t at = 0; at < header; ++at) {

@@ -1,5 +1,5 @@
-// Memory runs out on one rank, at every allocation of making caches and loaders, of taking batches and of going elsewhere: every
-// rank ends with the same, and the communicator goes on.
+// Memory runs out on one rank, at every allocation in making caches and loaders, in taking batches and in changing the position.
+// Every rank ends with the same result, and the communicator still works.
 #include <optional>
 #include <weir/datacache.hpp>
 
@@ -14,7 +14,7 @@ using Verdict = FailingCalls::Verdict;
 constexpr std::array machines = {FailingRank{1, "", 0}, FailingRank{2, "", 1}, FailingRank{3, "node:3 rank:1", 0}};
 const SampleCacheConfig config = {.largest_batch = 4, .in_flight = 3, .pack_samples = 4};
 
-/// A cache, and a loader if one is wanted.
+/// A cache, and a loader if a test needs it.
 struct Made {
   void make_cache(const Communicator& comm) { cache.emplace(comm, config, source); }
   void make_loader() { loader.emplace(*cache, SampleLoaderConfig{.batch = 4}); }
@@ -26,7 +26,7 @@ struct Made {
   std::optional<SampleLoader> loader;
 };
 
-/// On all machines: `before`, then `failing`, and then everything with another cache.
+/// Runs, on all machines, `before`, then `failing`, and then everything with another cache.
 void check(const std::string& what, const std::function<void(Made&, Communicator&)>& before,
            const std::function<void(Made&, Communicator&)>& failing) {
   for (const FailingRank& machine : machines) {

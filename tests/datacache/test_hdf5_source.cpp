@@ -1,4 +1,4 @@
-// test_hdf5_source.cpp: data sets of HDF5 files, made by the HDF5 library itself.
+// test_hdf5_source.cpp: data sets in HDF5 files written by the HDF5 library.
 #include <hdf5.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Lengths = std::vector<hsize_t>;
 
-/// One file of data sets.
+/// Writes a file of data sets.
 class Maker {
  public:
   explicit Maker(const std::string& path) : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
@@ -26,7 +26,8 @@ class Maker {
   Maker& operator=(const Maker&) = delete;
   ~Maker() { H5Fclose(file_); }
 
-  /// `values` are of type `memory`; `chunk` above 0: so many items each, compressed.
+  /// Adds a data set. `values` have the type `memory`. If `chunk` is above 0, the data set has compressed chunks of that many
+  /// items.
   template <class T>
   void add(const std::string& name, hid_t type, hid_t memory, const Lengths& lengths, const std::vector<T>& values,
            hsize_t chunk = 0) {

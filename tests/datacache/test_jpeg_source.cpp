@@ -1,4 +1,4 @@
-// test_jpeg_source.cpp: folders of JPEG files, which libjpeg itself has written; damaged ones.
+// test_jpeg_source.cpp: folders of JPEG files written by libjpeg, and damaged ones.
 
 #include <algorithm>
 #include <cmath>
@@ -24,11 +24,11 @@ struct Kind {
   int components = 3;
   J_COLOR_SPACE given = JCS_RGB, stored = JCS_YCbCr;
   bool progressive = false;
-  int scans = 0;  ///< above 0: as many of the same kind
+  int scans = 0;  ///< if above 0, the number of scans of the same kind
   bool adobe = true;
 };
 
-/// A smooth image: the value of a component.
+/// Returns the value of a component in a smooth image.
 int shade(Extent2 extent, int y, int x, int component) {
   const int slope = component == 0 ? y * 255 / std::max(1, extent.height - 1) : x * 255 / std::max(1, extent.width - 1);
   return component == 2 ? 255 - slope : slope;
@@ -98,7 +98,7 @@ std::string error_of(const std::string& file, Extent2 extent = {8, 8}) {
   return file_error([&] { return decoded(file, extent); });
 }
 
-/// The largest difference from what `expected(y, x, colour)` says.
+/// Returns the largest difference from `expected(y, x, colour)`.
 template <class Expected>
 double worst(const std::vector<std::byte>& pixels, Extent2 extent, const Expected& expected) {
   double found = 0;

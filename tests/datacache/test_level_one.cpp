@@ -1,5 +1,5 @@
-// test_level_one.cpp: sample caches with a folder: what later runs find, what a folder that is too small, damaged or of other data
-// means to them.
+// test_level_one.cpp: sample caches with a folder: what later runs find, and how they handle a folder that is too small, damaged or
+// of other data.
 #include <weir/datacache.hpp>
 
 #include "datacache/made_samples.hpp"
@@ -20,7 +20,7 @@ SampleCacheConfig config_of(const TemporaryFolder& folder) {
   return {.folder = folder.path() + "/cache", .largest_batch = samples, .pack_samples = pack_samples, .name = "made"};
 }
 
-/// One run, in which every rank asks for everything `epochs` times. Returns what ranks have counted, together.
+/// Runs a job in which every rank asks for all samples `epochs` times. Returns the sum of the ranks' statistics.
 SampleCacheStatistics run(
     const SampleCacheConfig& config, int epochs = 1, const std::function<void(MadeSamples&)>& spoil = [](MadeSamples&) {}) {
   RankCheck check;
@@ -98,7 +98,7 @@ TEST_CASE("a folder with room for a few packs: others are not read for the sake 
   const SampleCacheStatistics counts = run(config, epochs);
   CHECK(bytes_on_disk(config.folder) <= 1500);
   CHECK(counts.from_folder > 0);
-  // Now and then a rank tries whether there is room again.
+  // From time to time a rank tries whether there is room again.
   CHECK(counts.from_store <= counts.decoded + 2 * all_packs * pack_samples);
 }
 

@@ -1,5 +1,5 @@
-// test_pack_damage.cpp: level 1 on disks that fail: damaged files, full disks, no permission, no locks. Whatever happens, nobody
-// gets wrong bytes, and everybody gets the right ones from the store.
+// test_pack_damage.cpp: level 1 on disks that fail: damaged files, full disks, no permission, no locks. In all cases, readers get
+// no wrong bytes, and get the right ones from the store.
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -18,12 +18,12 @@
 
 namespace {
 
-int flock_error = 0;  // what every flock fails with; 0: none does
+int flock_error = 0;  // the error of every flock; 0 if none fails
 int pread_error = 0;
 
 }  // namespace
 
-// In place of the system's.
+// Replaces the system's flock.
 extern "C" int flock(int file, int operation) noexcept {
   if (flock_error == 0) return static_cast<int>(syscall(SYS_flock, file, operation));
   errno = flock_error;
@@ -38,7 +38,7 @@ extern "C" ssize_t pread(int file, void* bytes, size_t count, off_t address) {
 namespace weir::test {
 namespace {
 
-/// Whether the pack is gone or right, and after obtain() there and right again.
+/// Checks that the pack is missing or right, and that it is there and right after obtain().
 void check_heals(const std::string& folder, const MadeUp& data, std::int64_t pack, bool noticed) {
   LogLines log;
   PackFolder packs(folder, 0, data.set);
@@ -58,7 +58,7 @@ void check_heals(const std::string& folder, const MadeUp& data, std::int64_t pac
   CHECK(packs.folder().usage() == bytes_on_disk(folder));
 }
 
-/// A file system of its own, of `size` bytes, at `path`. False where this user cannot mount one.
+/// Mounts a separate file system of `size` bytes at `path`. Returns false if this user cannot mount one.
 bool mount_disk(const std::string& path, const std::string& size) {
   std::filesystem::create_directory(path);
   if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
@@ -124,7 +124,7 @@ TEST_CASE("packs that are cut, longer, empty or of something else", "[datacache]
   std::filesystem::remove(path);
   check_heals(folder.path(), data, 1, false);
 
-  // What stands in the way of a pack costs the pack, not the samples.
+  // An obstacle at a pack's path prevents the pack, but not the reading of samples.
   std::filesystem::remove(path);
   std::filesystem::create_directory(path);
   LogLines log;
@@ -249,7 +249,7 @@ TEST_CASE("folders that go away while a run uses them", "[datacache]") {
   CHECK(CacheFolder(path).usage() == 0);
   CHECK_FALSE(std::filesystem::exists(path + "/made-up"));
   all_from_store();
-  // Another data set by that name now: neither sees the other's packs.
+  // Another data set has the same name now. Neither sees the other's packs.
   MadeUp other = data;
   other.set.identity = "made anew";
   PackFolder others(path, 0, other.set);
@@ -283,7 +283,7 @@ TEST_CASE("a file system without locks", "[datacache]") {
       }
       CHECK(right);
       CHECK(packs.folder().usage() == data.file_bytes());
-      // Somebody may still be writing what is young.
+      // Another process may still be writing a young file.
       const std::string young = folder.path() + "/made-up/.pack-1.0123456789abcdef",
                         old = folder.path() + "/made-up/.pack-1.fedcba9876543210";
       set_contents(young, "x");

@@ -1,4 +1,4 @@
-// test_pack_folder.cpp: level 1 in one process: what is kept and found again, what goes first, what is left alone.
+// test_pack_folder.cpp: level 1 in one process: what is kept and found again, what is evicted first, what is not touched.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -93,7 +93,8 @@ TEST_CASE("the limit holds, and what was used least recently goes first, of all 
       all += data[i].file_bytes();
     }
     const std::int64_t limit = dice.between(1, all);
-    // Runs, one after the other, each with the packs of one data set. Oracle: a list of what is there, least recently used first.
+    // Runs, one after another, each with the packs of one data set. The oracle is a list of existing packs, least recently used
+    // first.
     std::vector<std::pair<std::size_t, std::int64_t>> oldest_first;
     const auto size_of = [&](const auto& pack) { return data[pack.first].file_bytes(pack.second); };
     const auto total = [&] {
@@ -136,7 +137,7 @@ TEST_CASE("the limit holds, and what was used least recently goes first, of all 
         REQUIRE(found_names == expected);
         CHECK(packs.folder().usage() == total());
       }
-      // The next run begins a day later: times a day earlier, and apart from each other.
+      // The next run begins a day later, so set the times a day back, and apart from each other.
       age_all(folder.path(), 86400);
       for (std::size_t i = 0; i < oldest_first.size(); ++i) {
         const auto& [set, number] = oldest_first[i];
@@ -174,7 +175,7 @@ TEST_CASE("packs of a run that do not all fit stay, rather than pushing out each
   const std::set<std::int64_t> kept = packs_of(folder.path(), data);
   age_all(folder.path(), 100);
   {
-    PackFolder packs(folder.path(), limit, data.set);  // claims nothing: what it reads last is pushed out before it comes to it
+    PackFolder packs(folder.path(), limit, data.set);  // without claims, a pack is evicted just before it is needed
     (void)obtain(packs, data, 9);
     CHECK(packs_of(folder.path(), data) != kept);
   }
@@ -253,7 +254,7 @@ TEST_CASE("a wrong count of bytes, or none, is made good", "[datacache]") {
     }
     CHECK(contents_of(usage).substr(0, whole.size()) == whole);
   }
-  // While runs go on, too: what cannot be read at once, too large a count before anything is evicted.
+  // Also during a run: a file that cannot be read at once, or a count that is too large before an eviction.
   PackFolder first(folder.path(), data.file_bytes(), data.set);
   set_contents(usage, "nonsense");
   CHECK(first.folder().usage() == data.file_bytes());
@@ -306,7 +307,7 @@ TEST_CASE("what a dead writer had counted is not counted twice, and what is anot
   LogLines log;
   const std::string other = folder.path() + "/made-up/.pack-3";
   const Samples samples = packs.obtain(3, [&] {
-    REQUIRE(std::filesystem::remove(other));  // pruned, and begun by somebody else
+    REQUIRE(std::filesystem::remove(other));  // pruned, and begun again by another process
     set_contents(other, "unfinished");
     return data.pack(3);
   });
@@ -346,7 +347,7 @@ TEST_CASE("other data under the same name are refused", "[datacache]") {
   newer.replace(newer.find("\"version\": 1"), 12, "\"version\": 2");
   set_contents(manifest, newer);
   CHECK_THAT(refused(data.set), Catch::Contains("has version 2, and this library reads version 1"));
-  // A damaged manifest is made anew. Packs of other data count as damaged, and are removed.
+  // A damaged manifest is written again. Packs of other data count as damaged, and are removed.
   for (const std::string& text : {std::string(), whole.substr(0, 40), std::string("[1]"), std::string("{\"version\": 1}"),
                                   std::string("{\"version\": \"x\"}")}) {
     set_contents(manifest, text);
@@ -408,7 +409,7 @@ TEST_CASE("folders of any name, and those that cannot be", "[datacache]") {
                Catch::Contains("is no name of a data set"));
   }
 
-  // Relative to where the program was when it was made.
+  // The path is relative to the working directory at construction.
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
   PackFolder packs("relative", 1000000, data.set);

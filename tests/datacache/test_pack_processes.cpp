@@ -1,4 +1,4 @@
-// test_pack_processes.cpp: several processes with one folder of level 1, some of which are killed or stopped.
+// test_pack_processes.cpp: several processes with one folder of level 1. Some are killed or stopped.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace weir::test {
 namespace {
 
-/// What processes count together.
+/// Counters that the processes share.
 struct Shared {
   std::atomic<int> fetches{0}, wrong{0}, ready{0};
 };
@@ -60,13 +60,13 @@ class Child {
   void signal(int number) const {
     if (id_ > 0) kill(id_, number);
   }
-  /// Returns once it does nothing more.
+  /// Stops the process. Returns once it is stopped.
   void stop() const {
     signal(SIGSTOP);
     int status = 0;
     waitpid(id_, &status, WUNTRACED);
   }
-  /// Its exit status; -1: killed.
+  /// Returns its exit status, or -1 if it was killed.
   int wait() {
     if (id_ <= 0) return 0;
     int status = 0;
@@ -78,7 +78,7 @@ class Child {
   pid_t id_;
 };
 
-/// Everything that is there is right, counted, and of living processes.
+/// Checks that all files are right, counted, and from living processes.
 void check_whole(const std::string& folder, const MadeUp& data, std::int64_t limit) {
   PackFolder packs(folder, limit, data.set);
   bool right = true;

@@ -1,4 +1,4 @@
-// test_resampling.cpp: images made smaller or larger, against the same in real numbers.
+// test_resampling.cpp: resized images against the same computation in real numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -25,7 +25,7 @@ struct Picture {
   [[nodiscard]] double at(int y, int x, int colour) const {
     return std::to_integer<int>(line(y)[3 * static_cast<std::size_t>(x) + static_cast<std::size_t>(colour)]);
   }
-  /// Between pixels; the outermost ones go on for ever.
+  /// Interpolates between pixels. The outermost pixels extend beyond the image.
   [[nodiscard]] double at(double y, double x, int colour) const {
     y = std::clamp(y, 0.0, extent.height - 1.0);
     x = std::clamp(x, 0.0, extent.width - 1.0);

@@ -1,4 +1,5 @@
-// Every rank gets the samples that it asks for, wherever they are. One that cannot be had is an error on all ranks, or skipped.
+// Every rank gets the samples that it asks for, from any place. A sample that cannot be read is an error on all ranks, or is
+// skipped.
 #include <chrono>
 #include <thread>
 #include <weir/datacache.hpp>
@@ -86,7 +87,7 @@ TEST_CASE("every rank gets the samples that it asks for") {
             std::vector<Operation> operations;
             for (int round = 0; round < rounds; ++round) {
               const auto r = static_cast<std::size_t>(round);
-              // All ask the same in the second round, and one owner in the third; some ask for nothing in the fourth.
+              // In the second round all ask for the same, in the third all ask one owner, and in the fourth some ask for nothing.
               std::int64_t count = dice.between(0, v.batch);
               if (round == 3 && comm.rank() % 2 == 0) count = 0;
               for (std::int64_t i = 0; i < count; ++i)

@@ -1,4 +1,4 @@
-// Epochs: every sample once, the same order whatever the timing, and on from the middle of one.
+// Epochs have every sample once, in an order independent of timing. A loader can continue from the middle of an epoch.
 #include <map>
 #include <mutex>
 #include <weir/datacache.hpp>
@@ -19,7 +19,7 @@ struct Job {
 constexpr std::array jobs = {Job{1, ""}, Job{2, ""}, Job{3, "node:3 rank:1"}, Job{5, "nodes:2,3"}, Job{8, "node:2 rank:4"}};
 constexpr std::array shuffles = {Shuffle::none, Shuffle::global, Shuffle::node};
 
-/// What all ranks took: which samples in which step.
+/// The samples that all ranks took, by step.
 class Taken {
  public:
   void add(const SampleBatch& batch, int rank) {
@@ -140,7 +140,7 @@ TEST_CASE("other ranks go on in the middle of an epoch") {
 TEST_CASE("from the end of an epoch a loader goes on with the next one") {
   for (const Shuffle shuffle : shuffles) {
     for (const Job& other : jobs) {
-      for (const bool behind : {false, true}) {  // where the position was taken: after the last batch, or when nothing followed it
+      for (const bool behind : {false, true}) {  // the position is taken after the last batch, or once no batch follows it
         std::string position;
         std::array<Taken, 3> taken;
         RankCheck check;

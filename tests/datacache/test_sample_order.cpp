@@ -1,5 +1,5 @@
-// In every epoch each sample comes exactly once, on one rank, in an order that depends on seed and epoch alone; also when other
-// ranks go on in its middle.
+// In every epoch each sample comes exactly once, on one rank, in an order that depends only on seed and epoch, also if other ranks
+// continue in its middle.
 #include <numeric>
 #include <set>
 #include <weir/weir.hpp>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace weir::datacache;
 
-/// A made-up machine's groups, or one of all ranks.
+/// The groups of a made-up machine, or one group of all ranks.
 struct Ranks {
   std::vector<std::int64_t> of_group;
 
@@ -46,7 +46,7 @@ std::vector<Seat> seats_of(Shuffle shuffle, const Ranks& ranks) {
   return seats;
 }
 
-/// One step of all ranks.
+/// Takes one step on all ranks.
 void take(Course& course, const std::vector<Seat>& seats, std::int64_t batch, std::vector<std::int64_t>& taken) {
   std::vector<std::int64_t> samples;
   for (const Seat& seat : seats) {
@@ -222,7 +222,7 @@ TEST_CASE("text that is no position is refused") {
   }
   Course other(beginning(Shuffle::node, 0.5, 4, 100, ranks), 4);
   REQUIRE_THROWS_AS(other.go_to(position_of(good)), Error);
-  // Cutting or changing any character either is refused or gives a position that makes sense.
+  // A position with any character removed or changed is refused or is a valid position.
   for (std::size_t i = 0; i < good.size(); ++i) {
     for (const char c : {' ', '0', '9', '*', ',', '=', '-', 'x'}) {
       std::string text = good;

@@ -1,4 +1,4 @@
-// The example of docs/add-an-algorithm.md as the page leaves it: a row of the registry, run by plans and chosen by its cost.
+// The finished example of docs/add-an-algorithm.md: a row of the registry that plans run and choose by its cost.
 #include "model/choose.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
@@ -14,7 +14,7 @@ AllreduceConfig config(const std::string& algorithm, WireValues values = WireVal
   return {.count = n, .k = k, .algorithm = algorithm, .wire_values = values};
 }
 
-/// topk_allgather delivers the same, and leaves the same behind.
+/// Checks that topk_allgather delivers the same update and leaves the same residual.
 void check_same_as_allgather(const Communicator& comm, WireValues values, RankCheck& check) {
   AllreducePlan ring(comm, config("topk_ring", values)), allgather(comm, config("topk_allgather", values));
   for (int t = 0; t < 4; ++t) {

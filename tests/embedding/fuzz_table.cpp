@@ -1,5 +1,5 @@
 // Random calls on embedding tables against the serial oracle, bit for bit: any exchange, machine, order and delay, wrong prefetches
-// and wrong calls, ranks that fall silent. Each case is a program of its own; see support/fuzz_loop.hpp for the options.
+// and wrong calls, ranks that fall silent. Each case is a separate program; see support/fuzz_loop.hpp for the options.
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -66,7 +66,7 @@ class Player {
     }
   }
 
-  /// Calls f with ids that are gone afterwards, of either type.
+  /// Calls f with temporary ids of either type.
   template <class F>
   Operation with_ids(F f) {
     std::vector<std::int64_t> wide = event().ids[rank_];
@@ -117,7 +117,7 @@ class Player {
   }
 
   void wait() {
-    if (!operations_[event_]) return;  // its start has thrown
+    if (!operations_[event_]) return;  // the start threw
     expect_end([&] { operations_[event_]->wait(); });
     if (event().wrong != Wrong::nothing) return;
     const EmbeddingStatistics& s = table_->statistics();
@@ -131,7 +131,7 @@ class Player {
     }
   }
 
-  /// What the event should end with.
+  /// Checks that the event ends with its expected result.
   template <class Call>
   void expect_end(Call call) {
     std::string text;
@@ -154,7 +154,7 @@ class Player {
   const TableCase& case_;
   RankCheck& check_;
   std::size_t rank_, event_ = 0;
-  std::vector<std::vector<float>> floats_;  // vectors by event: outlive what is in flight
+  std::vector<std::vector<float>> floats_;  // vectors by event, which outlive operations in flight
   std::optional<EmbeddingTable> table_;
   std::vector<std::optional<Operation>> operations_;
 };
@@ -179,7 +179,7 @@ std::string run_case(std::uint64_t seed, bool talk) {
   } catch (const Error& error) {  // the communicator could not be made
     check.that(c.falls_silent() && error.status() == WEIR_ERR_TIMEOUT, error.what());
   }
-  // Destructors keep to themselves what they have waited for.
+  // Destructors ignore the errors of operations that they wait for.
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
   check.that(passed.count() < usual_timeout, "a call that nobody has waited for ran out of time");
   return check.failure().empty() ? "" : c.text() + "\n" + check.failure();

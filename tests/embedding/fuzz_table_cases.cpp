@@ -12,7 +12,7 @@ namespace {
 using Kind = TableEvent::Kind;
 using Wrong = TableEvent::Wrong;
 
-/// One node, or several of uneven sizes.
+/// Returns one node, or several nodes of uneven sizes.
 std::string random_machine(Dice& dice, int ranks) {
   std::string machine;
   if (dice.chance(30)) return machine;
@@ -63,7 +63,7 @@ std::vector<float> initial_values(const EmbeddingConfig& config) {
   return values;
 }
 
-/// Writes the events, and does each on the oracle.
+/// Makes the events, and performs each on the oracle.
 class Writer {
  public:
   Writer(Dice& dice, TableCase& c)
@@ -77,7 +77,7 @@ class Writer {
   }
 
  private:
-  /// A lookup, and what comes between it and the next one.
+  /// Adds a lookup and the calls before the next one.
   void round() {
     lookup();
     std::vector<void (Writer::*)()> calls;
@@ -175,7 +175,7 @@ class Writer {
 
   TableEvent& add(Kind kind) { return case_.events.emplace_back(TableEvent{.kind = kind}); }
 
-  /// One rank makes this mistake; `does` as the error says.
+  /// Adds a mistake of one rank. `does` is the error's text.
   void spoil(TableEvent& event, Wrong wrong, const std::string& does) {
     event.wrong = wrong;
     event.wrong_rank = dice_.small(0, case_.ranks - 1);
@@ -208,13 +208,13 @@ class Writer {
     for (int rank = 0; rank < case_.ranks; ++rank) ids.push_back(ids_of_rank());
     return ids;
   }
-  /// Frequent low ids; perhaps none.
+  /// Returns ids with frequent low ones, perhaps an empty batch.
   [[nodiscard]] std::vector<std::int64_t> ids_of_rank() {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(dice_.chance(15) ? 0 : dice_.between(0, config_.largest_batch)));
     for (std::int64_t& id : ids) id = dice_.between(0, dice_.between(0, config_.rows - 1));
     return ids;
   }
-  /// Integers where they will be added in no order that the oracle knows.
+  /// Returns gradients, with integers if the oracle does not know the order of their additions.
   [[nodiscard]] std::vector<float> numbers(std::size_t count, bool integers) {
     std::vector<float> list(count);
     for (float& x : list)
@@ -235,8 +235,8 @@ class Writer {
   EmbeddingConfig config_;  // with the learning rate in force
   std::vector<float> initial_;
   TableOracle oracle_;
-  Ids planned_, current_;  // for the next lookup; of the last one
-  bool ready_ = false;     // for an update
+  Ids planned_, current_;  // ids of the next lookup, and of the last one
+  bool ready_ = false;     // an update is allowed
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ using Script = std::vector<TableAction>;
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
-/// Each rank's last prefetch that counts when it makes a call, by event and rank; none: -1.
+/// For each event and rank, the rank's last valid prefetch before its call, or -1.
 class Announced {
  public:
   Announced(const TableCase& c, const std::vector<Order>& orders)
@@ -34,7 +34,7 @@ class Announced {
   }
 
   [[nodiscard]] int of(std::size_t event, std::size_t rank) const { return of_[event][rank]; }
-  /// The one prefetch, a good one, that all ranks have in mind.
+  /// Returns the prefetch that is the last one on all ranks and has no mistake, or null.
   [[nodiscard]] const TableEvent* agreed(std::size_t event) const {
     const Serials& serials = of_[event];
     const bool same = std::all_of(serials.begin(), serials.end(), [&](int serial) { return serial == serials[0]; });
@@ -71,7 +71,7 @@ void count(TableCase& c, const Announced& announced) {
   }
 }
 
-/// Prefetches change places with their neighbours.
+/// Swaps prefetches with their neighbours.
 Order own_order(Dice& dice, const TableCase& c, int rounds) {
   Order order(c.events.size());
   for (std::size_t e = 0; e < order.size(); ++e) order[e] = e;
@@ -85,7 +85,7 @@ Order own_order(Dice& dice, const TableCase& c, int rounds) {
   return order;
 }
 
-/// One rank's events with waits between them.
+/// Makes one rank's script: its events with waits between them.
 class ScriptWriter {
  public:
   ScriptWriter(Dice& dice, const TableCase& c) : dice_(dice), case_(c) {}
@@ -105,7 +105,7 @@ class ScriptWriter {
   }
 
  private:
-  /// What must have been waited for before a call of this kind.
+  /// Adds the waits that must come before a call of this kind.
   void prepare(Kind kind) {
     const bool finishes_update = kind == Kind::update || kind == Kind::export_rows || kind == Kind::import_rows;
     if (kind == Kind::remake) {  // destroyed with all of it in flight
@@ -140,13 +140,13 @@ class ScriptWriter {
   std::optional<std::size_t> lookup_, prefetch_, update_;
 };
 
-/// Ranks play their scripts as far as they get, waiting for each other.
+/// Runs the scripts of all ranks as far as possible; ranks wait for each other.
 class Rehearsal {
  public:
   Rehearsal(const TableCase& c, const std::vector<Script>& scripts, const Announced& announced)
       : case_(c), scripts_(scripts), announced_(announced), players_(scripts.size()), started_(c.events.size(), 0) {}
 
-  /// Whether all come to the end.
+  /// Returns whether all ranks reach the end.
   [[nodiscard]] bool ends() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -163,7 +163,7 @@ class Rehearsal {
  private:
   struct Player {
     std::size_t next = 0;
-    bool entered = false;  ///< the blocking call that is next
+    bool entered = false;  ///< whether the rank is in the next blocking call
     std::optional<std::size_t> prefetch, update, lookup;
   };
 

@@ -1,5 +1,5 @@
-// Embedding tables against the oracle, bit for bit: every exchange, optimizer and wire type, any number of ranks, with and without
-// prefetched batches, right and wrong ones.
+// Embedding tables against the oracle, bit for bit: every exchange, optimizer and wire type, any number of ranks, with right, wrong
+// and no prefetches.
 #include <algorithm>
 #include <bit>
 #include <mutex>
@@ -27,7 +27,7 @@ struct Case {
   [[nodiscard]] std::string text() const { return text_of(config, ranks, prefetch, options.machine); }
 };
 
-/// Batches of all steps, and one more. Frequent low ids; lengths from nothing to the largest.
+/// The batches of all steps, and one more: frequent low ids, lengths from 0 to the largest.
 struct Batches {
   explicit Batches(const Case& c) {
     std::mt19937_64 random(static_cast<std::uint64_t>(c.ranks * 1000 + c.config.rows));
@@ -81,13 +81,13 @@ bool announced_right(const Case& c, const Batches& batches, std::size_t step) {
   return right;
 }
 
-/// The trained table, as rank 0 exports it.
+/// Returns the trained table, as rank 0 exports it.
 std::vector<float> check_case(const Case& c) {
   const Batches batches(c);
   RankCheck check;
   std::vector<float> trained;
   const std::vector<float> initial = initial_values(c.config);
-  std::vector<std::vector<float>> expected;  // tables before each step, and the last one
+  std::vector<std::vector<float>> expected;  // the table before each step, and after the last one
   TableOracle oracle(c.config, initial);
   std::vector<std::vector<std::vector<float>>> vectors;
   for (int t = 0; t < c.steps; ++t) {
@@ -113,7 +113,7 @@ std::vector<float> check_case(const Case& c) {
             table.prefetch(std::span<const std::int64_t>(announced(c, batches, at + 1, comm.rank())));
           std::vector<float> gradients = batches.gradients[at][rank];
           table.update(gradients);
-          std::fill(gradients.begin(), gradients.end(), 77.0f);  // need to last only until the call returned
+          std::fill(gradients.begin(), gradients.end(), 77.0f);  // must be valid only until the call returns
         }
         const std::vector<float> values = all_rows(table, comm.rank() == 0);
         if (comm.rank() == 0) {
@@ -208,7 +208,7 @@ TEST_CASE("rows are imported and exported in ranges of any size") {
     RankCheck check;
     run_ranks(ranks, [&](Communicator& comm) {
       EmbeddingTable table(comm, make_table_config(exchange.name, 50, 4, 8));
-      // Rank r writes rows [10 r, 10 r + 25): what overlaps is the highest rank's.
+      // Rank r writes rows [10 r, 10 r + 25). In overlaps the highest rank wins.
       std::vector<float> mine(25 * 4, static_cast<float>(comm.rank() + 1));
       table.import_rows(10 * comm.rank(), 25, mine);
       const std::int64_t first = 5 * comm.rank(), count = comm.rank() == 1 ? 0 : 40;

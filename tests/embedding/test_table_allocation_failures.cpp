@@ -1,5 +1,5 @@
-// Memory runs out on one rank, at every allocation of making a table and of its calls: every rank ends with the right result, or
-// with the same error, and the communicator goes on.
+// Memory runs out on one rank, at every allocation in making a table and in its calls. Every rank gets the right result or the same
+// error, and the communicator still works.
 #include <optional>
 
 #include "support/failing_calls.hpp"
@@ -20,7 +20,7 @@ EmbeddingConfig config_of(std::string_view exchange) {
   return config;
 }
 
-/// One rank's table, and the calls that a training makes, with all they need at hand.
+/// One rank's table, and the calls of a training with their arguments prepared.
 class Trainee {
  public:
   Trainee(const Communicator& comm, const EmbeddingConfig& config) : rank_(comm.rank()), table_(comm, config) {
@@ -30,7 +30,7 @@ class Trainee {
   }
   static constexpr int steps = 8;
 
-  std::vector<float> result;  ///< of the last call
+  std::vector<float> result;  ///< result of the last call
 
   void lookup(std::size_t step) {
     result.resize(batches_[step].gradients.size());
@@ -38,19 +38,19 @@ class Trainee {
   }
   void prefetch(std::size_t step) { table_.prefetch(ids(step)).wait(); }
   void update(std::size_t step) { table_.update(batches_[step].gradients).wait(); }
-  /// Each rank other rows than the next.
+  /// Exports rows, different ones on each rank.
   void export_some() {
     result.resize(static_cast<std::size_t>(10 * table_.config().width));
     table_.export_rows(rank_, 10, result);
   }
   void import_some() { table_.import_rows(5 * rank_, 5, import_); }
-  /// Another step, and what it leaves.
+  /// Runs another step, and leaves the rows after it in `result`.
   void go_on() {
     lookup(3);
     update(3);
     lookup(3);
   }
-  /// Nobody waits for ids and updates.
+  /// Trains without waiting for prefetches and updates.
   void train() {
     for (std::size_t step = 4; step < 7; ++step) {
       lookup(step);
@@ -69,7 +69,7 @@ class Trainee {
   EmbeddingTable table_;
 };
 
-/// A call and what it is called; each comes after those before it.
+/// The calls and their names, in order.
 struct Call {
   const char* name;
   void (*make)(Trainee&);
@@ -82,7 +82,7 @@ constexpr std::array calls_of_training = {
 };
 constexpr std::size_t call_count = calls_of_training.size();
 
-/// results[call][rank] of what a training leaves when nothing fails, and what it would be to go on after so many calls of it.
+/// results[call][rank] of a training without failures, and the results of continuing after any number of its calls.
 struct Right {
   std::vector<std::vector<std::vector<float>>> results, later;
 };
@@ -130,7 +130,7 @@ void check_making(const FailingRank& machine, const EmbeddingConfig& config) {
   fail_every_allocation("making " + config.exchange, machine.ranks, machine.victim, machine.description, make);
 }
 
-/// What has failed has not happened, or the table is broken on all ranks.
+/// Checks that a failed call had no effect, or that the table is broken on all ranks.
 void check_call(const FailingRank& machine, const EmbeddingConfig& config, const Right& right, std::size_t failing) {
   const Call& call = calls_of_training[failing];
   const auto train = [&](FailingCalls& calls, const Communicator& comm) {

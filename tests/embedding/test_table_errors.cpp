@@ -1,5 +1,5 @@
-// Wrong calls on embedding tables: the same error on every rank, naming what was wrong; afterwards the table works. And peers that
-// fall silent.
+// Wrong calls on embedding tables give the same error on every rank, which names the mistake. Afterwards the table works. Also
+// tests peers that fall silent.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -179,7 +179,7 @@ TEST_CASE("bad updates are errors on every rank alike, and leave the batch to be
       });
       t.update(step++);
     };
-    const auto update_without_lookup = [&] {  // each rank knows of its own
+    const auto update_without_lookup = [&] {  // each rank sees the mistake itself
       std::string text;
       try {
         static_cast<void>(t.table.update({}));
@@ -205,7 +205,7 @@ TEST_CASE("bad updates are errors on every rank alike, and leave the batch to be
       return t.table.update(g.empty() ? std::span<const float>(t.oracle.values()).first(1) : null_floats(g.size()));
     });
 
-    // Nobody needs to wait for an update, so the call itself throws where it is wrong.
+    // The call itself throws on the wrong rank, because waiting for an update is optional.
     t.lookup(step);
     if (t.wrong()) {
       errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "rank 1 gave gradients of 3 elements",
@@ -241,7 +241,7 @@ TEST_CASE("learning rates that differ are an error on every rank, and nothing ha
     };
     step_of_mismatch([] {});
     t.update(0);
-    step_of_mismatch([&] { t.lookup(1); });  // what is looked up meanwhile is right, and is what comes next
+    step_of_mismatch([&] { t.lookup(1); });  // the other ranks look up the right batch, which comes next
     t.update(1);
     for (const double rate : {std::nan(""), std::numeric_limits<double>::infinity(), 1e39, -1e39})
       errors.expect(t.rank(), WEIR_ERR_ARGUMENT, "it must be finite", [&] { t.table.set_learning_rate(rate); });
@@ -367,7 +367,7 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor, and th
                   [&](Communicator& comm) {
                     EmbeddingConfig config = small_table(exchange.name);
                     config.routing = Routing::by_node;
-                    std::vector<float> vectors;  // outlives what is in flight
+                    std::vector<float> vectors;  // outlives operations in flight
                     EmbeddingTable table(comm, config);
                     set_timeout(comm, 0.2);
                     try {

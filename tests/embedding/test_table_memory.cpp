@@ -1,4 +1,4 @@
-// What tables take: memory_bytes() is the truth, and what a node has not is refused on all ranks, before it is touched.
+// Memory of tables: memory_bytes() is exact, and a table larger than a node's memory is refused on all ranks before it is touched.
 #include <optional>
 #include <weir/embedding.hpp>
 
@@ -11,13 +11,13 @@
 namespace weir::test {
 namespace {
 
-/// What a table says that it takes, and what it has taken.
+/// The memory that a table reports, and the memory that it has allocated.
 struct Taken {
   std::int64_t said, counted;
 };
 
 Taken make_and_count(const Communicator& comm, const EmbeddingConfig& config) {
-  { const EmbeddingTable warm_up(comm, config); }  // frames and messages of agreement stay for the next one
+  { const EmbeddingTable warm_up(comm, config); }  // leaves frames and messages of agreement for the next one
   const std::int64_t before = live_bytes_of_this_thread();
   const EmbeddingTable table(comm, config);
   return {table.memory_bytes(), live_bytes_of_this_thread() - before};
@@ -32,7 +32,7 @@ EmbeddingConfig make_large_batches(double share) {
   return config;
 }
 
-/// Starts a call, perhaps where there is no memory, and waits for it.
+/// Starts a call, perhaps without free memory, and waits for it.
 template <class Call>
 bool succeeds(bool without_memory, Call call) {
   try {
@@ -86,7 +86,7 @@ TEST_CASE("a table whose batches a node has not the memory for is refused on all
         std::string(" GiB on this node's 2 rank(s); ")})
     CHECK(unlike_errors(3, WEIR_ERR_MEMORY, part, make, {.machine = "nodes:1,2"}) == "");
   RankCheck check;
-  const EmbeddingConfig smaller = make_large_batches(0.3);  // what is available changes: all ranks must have the same
+  const EmbeddingConfig smaller = make_large_batches(0.3);  // available memory changes, so all ranks must use the same value
   run_ranks(2, [&](Communicator& comm) { check.that(EmbeddingTable(comm, smaller).memory_bytes() > 0, "made"); });
   CHECK(check.failure() == "");
 }
@@ -118,7 +118,7 @@ TEST_CASE("after a call that finds no memory to start with, the next ones end, a
       RankCheck check;
       const auto run = [&](Communicator& comm) {
         const std::vector<std::int64_t> ids{1, 7, 1};
-        std::vector<float> first(12), again(12), gradients(12, 0.5F);  // outlive what is in flight
+        std::vector<float> first(12), again(12), gradients(12, 0.5F);  // outlive operations in flight
         EmbeddingTable table(comm, make_table_config("columns", 20, 4, 6));
         set_timeout(comm, 0.5);
         const bool poor = comm.rank() == ranks / 2;

@@ -1,5 +1,5 @@
-// Calls on tables in orders of a rank's own: what each rank has prefetched when it looks up or updates, and tables in flight
-// together, or moved or destroyed meanwhile.
+// Calls on tables in different orders on the ranks: each rank's prefetches before a lookup or an update, several tables in flight,
+// and tables moved or destroyed with operations in flight.
 #include <algorithm>
 #include <weir/embedding.hpp>
 
@@ -23,7 +23,7 @@ TEST_CASE("ranks may prefetch before or after their update or lookup, more than 
             t.lookup(step);
             update.wait();
           }
-          // With the update before still in flight: what was prefetched first is forgotten.
+          // With the previous update still in flight, the first prefetch is discarded.
           prefetch(step + 1);
           t.table.update(t.batch(step).gradients);
           t.updated(step++);
@@ -152,7 +152,7 @@ TEST_CASE("tables are moved and assigned with an update in flight") {
                 second.lookup(0);
                 second.table.prefetch(std::span<const std::int64_t>(second.batch(1).ids));
                 second.table.update(second.batch(0).gradients);
-                second.table = std::move(first.table);  // waits for what is in flight
+                second.table = std::move(first.table);  // waits for operations in flight
                 second.oracle = first.oracle;
                 second.check_works();
                 second.check_values("after assignment");

@@ -1,5 +1,5 @@
-// A table that goes on from a saved state trains the table that was not interrupted, bit for bit; and refuses what is not its
-// state.
+// A table that continues from a saved state trains the same as an uninterrupted table, bit for bit. It refuses states that are not
+// its own.
 #include "embedding/trainee.hpp"
 #include "support/catch.hpp"
 #include "support/table_states.hpp"
@@ -20,7 +20,7 @@ struct HostTable {
   EmbeddingTable table;
 };
 
-/// The error's text; "" if `saved` is accepted.
+/// Returns the error's text, or "" if `saved` is accepted.
 std::string refusal(EmbeddingTable& table, const SavedState& saved) {
   try {
     restore_state(*table.state(), saved, "table 'x'");
@@ -40,14 +40,14 @@ TEST_CASE("a batch that has been looked up is given up with a restored state") {
   with_tables([](Trainee& t, SameErrors& errors) {
     t.lookup(0);
     const SavedState saved = save_state(*t.table.state());
-    t.update(0);  // the table that was saved goes on
+    t.update(0);  // the saved table continues
     t.lookup(1);
     t.prefetch(2).wait();
     restore_state(*t.table.state(), saved, "table 'words'");
     std::string text;
     try {
       static_cast<void>(t.table.update(t.batch(1).gradients));
-    } catch (const Error& error) {  // each rank's call names itself
+    } catch (const Error& error) {  // the text names each rank's own call
       text = error.what();
     }
     errors.check().that(text.find("updates without a finished lookup") != std::string::npos, text);

@@ -1,5 +1,5 @@
-// Embedding tables in the steady state: no allocations, the bytes that the formulas say, statistics by hand, and tables in flight
-// together with dense plans.
+// Embedding tables in the steady state: no allocations, the bytes of the formulas, statistics computed by hand, and tables in
+// flight together with dense plans.
 #include <numeric>
 #include <set>
 #include <weir/embedding.hpp>
@@ -28,7 +28,7 @@ EmbeddingConfig make_config(std::string_view exchange) {
   return config;
 }
 
-/// One step whose next batch is prefetched, if at all.
+/// Runs one step; may prefetch the next batch.
 void run_step(EmbeddingTable& table, const TableBatch& batch, const TableBatch* next, std::vector<float>& vectors) {
   table.lookup(std::span<const std::int64_t>(batch.ids), std::span(vectors).first(batch.gradients.size())).wait();
   if (next != nullptr) table.prefetch(std::span<const std::int64_t>(next->ids));
@@ -43,7 +43,7 @@ std::set<std::int64_t> distinct_ids(const std::vector<TableBatch>& batches) {
 
 std::set<std::int64_t> distinct_ids(const TableBatch& batch) { return distinct_ids(std::vector{batch}); }
 
-/// Sums over all ranks of what each says.
+/// Adds up the ranks' statistics.
 class SumOverRanks {
  public:
   void add(std::int64_t value) {
@@ -71,7 +71,7 @@ void check_allocations(const Communicator& comm, const EmbeddingConfig& config, 
   check.at_most(allocations_of_this_thread() - before, std::int64_t{0}, "allocations");
 }
 
-/// Ranges of any length, larger than a batch, too; this rank's own.
+/// Exports and imports this rank's own ranges, of any length, some larger than a batch.
 void check_range_allocations(const Communicator& comm, const EmbeddingConfig& config, RankCheck& check) {
   EmbeddingTable table(comm, config);
   std::vector<float> values(static_cast<std::size_t>(config.rows * config.width));
@@ -87,7 +87,7 @@ void check_range_allocations(const Communicator& comm, const EmbeddingConfig& co
   check.at_most(allocations_of_this_thread() - before, std::int64_t{0}, "allocations");
 }
 
-/// Two tables and two dense plans; everything a rank has after some steps.
+/// Two tables and two dense plans; collects a rank's results after some steps.
 class HybridModel {
  public:
   HybridModel(const Communicator& comm, std::string_view exchange) : rank_(comm.rank()) {
@@ -101,7 +101,7 @@ class HybridModel {
       plans_.emplace_back(comm, AllreduceConfig{.count = 3000, .algorithm = "dense_ring", .priority = schedule_.priority(block)});
   }
 
-  /// Everything by itself.
+  /// Runs everything one after another.
   void step_in_turn(int t) {
     look_up(t, 0);
     for (std::size_t p = 0; p < 2; ++p) {
@@ -112,7 +112,7 @@ class HybridModel {
     keep_results();
   }
 
-  /// All at once, started and awaited in an order of this rank's own.
+  /// Runs everything at once, started and awaited in this rank's own order.
   void step_at_once(int t) {
     look_up(t, rank_);
     for (int i = 0; i < 4; ++i) {
@@ -211,7 +211,7 @@ TEST_CASE("by columns, vectors and gradients are 2 (P - 1) / P of the distinct r
           const TableBatch next = make_table_batch(config, comm.rank(), t + 1);
           run_step(table, make_table_batch(config, comm.rank(), t), prefetched ? &next : nullptr, vectors);
         }
-        static_cast<void>(all_rows(table));  // what export and a prefetch send is not of the batch
+        static_cast<void>(all_rows(table));  // bytes of export and prefetch do not count for the batch
         const EmbeddingStatistics& s = table.statistics();
         lookup.add(s.lookup_bytes_sent);
         gradient.add(s.gradient_bytes_sent);

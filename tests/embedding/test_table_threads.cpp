@@ -1,4 +1,4 @@
-// test_table_threads.cpp: tables of ranks that have several threads: the bits of one.
+// test_table_threads.cpp: tables of ranks with several threads have the bits of one thread.
 #include <weir/embedding.hpp>
 
 #include "support/catch.hpp"

@@ -1,4 +1,4 @@
-! checks.f90: what the tests of module weir share.
+! checks.f90: shared parts of the tests of module weir.
 module checks
   use, intrinsic :: iso_fortran_env, only: error_unit, real64
   use mpi_f08
@@ -8,7 +8,7 @@ module checks
   public :: set_up, expect, expect_text, expect_status, expect_refused, total, rank, ranks, bad
 
   integer, protected :: rank = 0, ranks = 1
-  logical, protected :: bad = .false. !< this is the last rank, which gives something wrong
+  logical, protected :: bad = .false. !< true on the last rank, which passes the wrong arguments
 
 contains
 

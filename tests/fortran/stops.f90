@@ -1,4 +1,4 @@
-! stops.f90: an error that nobody asks for ends the program with its text. The argument says which.
+! stops.f90: an error without ierr ends the program with its text. The argument names the error.
 program stops
   use mpi
   use weir

@@ -1,4 +1,4 @@
-! test_adam.f90: Adam for sparse updates: every procedure, states, what is refused.
+! test_adam.f90: Adam for sparse updates: every procedure, states, refused calls.
 module adam_of_updates
   use, intrinsic :: iso_c_binding, only: c_int32_t, c_loc, c_ptr
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
@@ -10,7 +10,8 @@ module adam_of_updates
 
 contains
 
-  !> Whole steps, parts, and steps by addresses, whose indices count from 0, are the same; another optimizer goes on from a state.
+  !> Tests that whole steps, parts, and steps by addresses (indices count from 0) are the same, and that another optimizer continues
+  !> from a state.
   subroutine check_adam()
     type(weir_sparse_adam) :: whole, parts, by_address
     type(weir_sparse_adam_config) :: config
@@ -56,7 +57,7 @@ contains
     call check_refused_updates()
   end subroutine
 
-  !> Updates and weights that do not fit are refused, by numbers that count from 1, and change nothing.
+  !> Tests that updates and weights of wrong sizes are refused, with numbers that count from 1, and change nothing.
   subroutine check_refused_updates()
     type(weir_sparse_adam) :: adam
     real(real32) :: weights(10), values(2)

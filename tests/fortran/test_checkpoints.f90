@@ -1,4 +1,4 @@
-! test_checkpoints.f90: files from which a run goes on.
+! test_checkpoints.f90: files from which a run continues.
 module checkpoints_of_runs
   use, intrinsic :: iso_c_binding, only: c_int
   use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
@@ -12,7 +12,7 @@ module checkpoints_of_runs
   integer, parameter :: n = 500, each = 3, sigusr1 = 10, sigkill = 9
   character(len=:), allocatable :: folder !< longer than most texts in configurations
 
-  !> One of everything that a checkpoint saves.
+  !> One object of every kind that a checkpoint saves.
   type :: objects
     type(weir_allreduce_plan) :: plan
     type(weir_embedding_table) :: table
@@ -71,7 +71,7 @@ contains
     call MPI_Barrier(MPI_COMM_WORLD)
   end subroutine
 
-  !> Makes one of everything, and adds it to a checkpoint.
+  !> Makes one object of every kind, and adds it to a checkpoint.
   subroutine make(comm, checkpoint, of)
     type(weir_communicator), intent(in) :: comm
     type(weir_checkpoint), intent(inout) :: checkpoint
@@ -120,7 +120,7 @@ contains
     call of%table%update_wait()
   end subroutine
 
-  !> Other objects of the same configuration go on bit for bit.
+  !> Tests that other objects of the same configuration continue bit for bit.
   subroutine check_going_on(comm)
     type(weir_communicator), intent(in) :: comm
     type(objects), asynchronous :: first, second
@@ -136,7 +136,7 @@ contains
     call saving%save(3_int64)
     second%weights = first%weights
     second%sparse = first%sparse
-    call train(first, 1) ! behind the save
+    call train(first, 1) ! during the save
     call saving%wait()
     call loading%restore(found)
     call expect(found == 3, 'the step that was saved is restored')
@@ -151,7 +151,7 @@ contains
     call expect_text(comm%last_error(), 'plan ''gradient'' was destroyed')
   end subroutine
 
-  !> Arrays of every kind and rank.
+  !> Tests arrays of every kind and rank.
   subroutine check_arrays(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_checkpoint) :: checkpoint
@@ -198,7 +198,7 @@ contains
 
   contains
 
-    !> The values that are saved, or 0.
+    !> Returns the values to save, or 0.
     subroutine set(factor)
       integer, intent(in) :: factor
 
@@ -214,7 +214,7 @@ contains
     end subroutine
   end subroutine
 
-  !> Values, steps, and texts of any length.
+  !> Tests values, steps, and texts of any length.
   subroutine check_files(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_checkpoint) :: checkpoint, later
@@ -269,7 +269,7 @@ contains
                 'texts of any length are in force')
   end subroutine
 
-  !> What is refused, and a signal, which stops all ranks.
+  !> Tests refused calls, and a signal, which stops all ranks.
   subroutine check_refusals(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_checkpoint) :: checkpoint

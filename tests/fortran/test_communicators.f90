@@ -1,4 +1,4 @@
-! test_communicators.f90: communicators, how long they live, and what belongs to none.
+! test_communicators.f90: communicators, their lifetimes, and procedures without a communicator.
 module communicators_of_mpi
   use, intrinsic :: iso_fortran_env, only: int32, int64, real32, real64
   use checks
@@ -12,7 +12,7 @@ module communicators_of_mpi
 
 contains
 
-  !> Texts and lists of the library.
+  !> Tests the library's texts and lists.
   subroutine check_library()
     type(weir_algorithm_info), allocatable :: algorithms(:)
     type(weir_compressor_info), allocatable :: compressors(:)
@@ -41,11 +41,11 @@ contains
       if (settings(i)%name == 'WEIR_TIMEOUT' .and. settings(i)%value /= '' .and. settings(i)%origin /= '') found = found + 1
     end do
     call expect(found == 4, 'algorithms, compressors and settings are listed')
-    call weir_init() ! where MPI is initialised it does nothing
-    call weir_finalize() ! nor does this where the program has initialised MPI
+    call weir_init() ! does nothing if MPI is initialised
+    call weir_finalize() ! does nothing if the program has initialised MPI
   end subroutine
 
-  !> Communicators of every origin, their queries, and what they refuse.
+  !> Tests communicators of every origin, their queries, and refused calls.
   subroutine check_communicators()
     type(weir_communicator) :: comm, half, world, same, no_comm
     type(MPI_Comm) :: mpi_half, mpi_null
@@ -118,7 +118,7 @@ contains
     call expect(found == 0 .and. ierr == WEIR_ERR_ARGUMENT, 'a communicator that has ended is refused')
   end subroutine
 
-  !> Communicators, plans and schedules end with their scope, whichever is first, and none too early.
+  !> Tests that communicators, plans and schedules end with their scope, in any order, and not too early.
   subroutine check_lives()
     type(weir_communicator), allocatable :: early
     type(weir_allreduce_plan), allocatable :: plans(:)
@@ -152,7 +152,7 @@ contains
     deallocate (plans)
   end subroutine
 
-  !> Messages go to the procedure, where WEIR_LOG is info, until it is taken back.
+  !> Tests that, with WEIR_LOG info, messages go to the procedure until it is removed.
   subroutine check_messages(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_allreduce_plan) :: plan

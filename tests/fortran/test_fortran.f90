@@ -1,4 +1,4 @@
-! test_fortran.f90: every procedure of module weir, and what it refuses, under mpirun.
+! test_fortran.f90: every procedure of module weir, and its refused calls, under mpirun.
 program test_fortran
   use adam_of_updates, only: check_adam
   use checkpoints_of_runs, only: check_checkpoints

@@ -1,4 +1,4 @@
-! test_optim.f90: divided work, LARS and LAMB: every procedure, what bodies fail with, states, what is refused.
+! test_optim.f90: divided work, LARS and LAMB: every procedure, failures of bodies, states, refused calls.
 module optim_of_layers
   use, intrinsic :: iso_c_binding, only: c_loc, c_null_ptr, c_ptr
   use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
@@ -10,7 +10,7 @@ module optim_of_layers
 
   integer, parameter :: parts = 7, wide = 2000, narrow = 40, bias = 3, whole = wide + narrow + bias
 
-  !> What bodies are given.
+  !> The data of bodies.
   type :: settings
     integer :: calls(parts) = 0, failing = 0
     integer(int64) :: bytes = 8
@@ -48,7 +48,7 @@ contains
     end select
   end subroutine
 
-  !> As many bytes as the part's number less one says.
+  !> Writes as many bytes as the part's number, less one.
   subroutine some(context, part, output, bytes, error)
     class(*), intent(inout) :: context
     integer, intent(in) :: part
@@ -76,7 +76,7 @@ contains
     call work%create(comm, weir_operator_config(division=WEIR_OPERATOR_ALL, variable=variable, name='squares'), described)
   end subroutine
 
-  !> Runs and starts with arrays of each kind, and queries.
+  !> Tests runs and starts with arrays of each kind, and queries.
   subroutine check_operator(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_parallel_operator) :: work
@@ -141,7 +141,7 @@ contains
     call expect(all(nint(results) == [(i * i, i = 1, parts)]), 'squares')
   end subroutine
 
-  !> What one rank's body fails with, all ranks hear, as they do of wrong arrays; the next run is as any other.
+  !> Tests that a failure of one rank's body, and wrong arrays, are errors on all ranks, and that the next run works.
   subroutine check_failing_bodies(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_parallel_operator) :: work
@@ -208,7 +208,7 @@ contains
     values = [(real(mod(i * 7919 + step * 104729, 1009) - 504, real32) / 504, i = 1, whole)]
   end function
 
-  !> Queries; another optimizer goes on from a state, with arrays by their addresses.
+  !> Tests queries, and that another optimizer continues from a state, with arrays by their addresses.
   subroutine check_optimizer(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_layer_optimizer) :: first, second
@@ -256,7 +256,7 @@ contains
     addresses = [c_loc(values(1)), c_null_ptr, c_loc(values(wide + 1)), c_loc(values(wide + narrow + 1))]
   end function
 
-  !> Arrays of another kind or size, with gaps, or of too many layers are refused.
+  !> Tests that arrays of another kind or size, with gaps, or of too many layers are refused.
   subroutine check_refused_steps(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_layer_optimizer) :: optimizer

@@ -33,7 +33,7 @@ contains
     config%name = 'words'
   end function
 
-  !> Row i is i everywhere. Rank r looks up rows 11 and r, each twice; the gradient of each vector is 1.
+  !> Tests every call. Row i is i everywhere. Rank r looks up rows 11 and r, each twice; the gradient of each vector is 1.
   subroutine check_training(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_embedding_table) :: table
@@ -106,7 +106,7 @@ contains
     call expect(all(row == 11.0 - ranks), 'a restored table has its rows of before')
   end subroutine
 
-  !> What the last rank gives wrongly is an error on all ranks.
+  !> Tests that wrong arguments of the last rank are an error on all ranks.
   subroutine check_refusals(comm)
     type(weir_communicator), intent(in) :: comm
     type(weir_embedding_table) :: table

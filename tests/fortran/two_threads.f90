@@ -1,5 +1,5 @@
-! two_threads.f90: a second thread on one communicator is refused while the first is in a call: it comes in the middle of one, when
-! that logs something. WEIR_LOG must be info.
+! two_threads.f90: a second thread on one communicator is refused while the first is in a call. It calls when the first call logs a
+! message. WEIR_LOG must be info.
 module second_thread
   use omp_lib, only: omp_get_thread_num
   use weir

@@ -1,4 +1,4 @@
-! without_mpi.f90: a program that leaves MPI to Weir, as one that has no module mpi would be.
+! without_mpi.f90: a program that leaves MPI to Weir, as a program without the module mpi would.
 program without_mpi
   use weir
   implicit none

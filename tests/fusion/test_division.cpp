@@ -1,4 +1,4 @@
-// Which tensors travel together: pure functions of sizes and times.
+// The division of tensors into buffers: pure functions of sizes and times.
 #include <algorithm>
 #include <limits>
 #include <random>
@@ -33,7 +33,7 @@ Line random_line(std::size_t n, unsigned seed) {
   return line_of(all);
 }
 
-/// When the last exchange of these stretches ends.
+/// Returns the time at which the last exchange of these stretches ends.
 double end_of(const Line& line, const Ends& ends, const LinearCost& cost) {
   double free = 0;
   std::size_t i = 0;
@@ -78,9 +78,9 @@ TEST_CASE("tapered stretches are small at both ends") {
   REQUIRE((tapered(ones(10), 32) == Ends{8, 10}));
   REQUIRE((tapered(ones(2), 32) == Ends{2}));
   REQUIRE((tapered(ones(3), 1) == Ends{1, 2, 3}));
-  // A tensor that is larger than a small stretch ends the taper on its side.
+  // A tensor larger than a small stretch ends the taper on its side.
   REQUIRE((tapered(line_of({{20, 0}, {9, 0}, {30, 0}, {1, 0}, {20, 0}}), 32) == Ends{1, 2, 4, 5}));
-  // Dense tensors, of no elements in the index space, stay with the sparse one after them.
+  // Dense tensors, which have no elements in the index space, stay with the sparse tensor after them.
   Line line = line_of({{40, 0}, {40, 0}, {8, 0}, {8, 0}, {1, 0}});
   line[2].elements = line[3].elements = 0;
   REQUIRE((tapered(line, 52) == Ends{1, 2, 5}));
@@ -108,12 +108,12 @@ TEST_CASE("tensors merge where the next is ready before the startup is over") {
 }
 
 TEST_CASE("a stretch grows until its exchange takes as long as the next tensor takes to come") {
-  const LinearCost cost{0.0, 1.0};  // a second for a byte
+  const LinearCost cost{0.0, 1.0};  // one second per byte
   // One byte a second: exchanges of one tensor keep up.
   REQUIRE((balanced(line_of({{1, 0}, {1, 1}, {1, 2}}), cost, 100) == Ends{1, 2, 3}));
   // Two seconds between tensors: two of them are exchanged in the time that the next takes.
   REQUIRE((balanced(line_of({{1, 0}, {1, 2}, {1, 4}, {1, 6}, {1, 8}}), cost, 100) == Ends{2, 4, 5}));
-  // A tenth of a second between tensors: what comes during one exchange is the next.
+  // A tenth of a second between tensors: the tensors that arrive during one exchange form the next.
   REQUIRE((balanced(line_of({{1, 0}, {1, 0.1}, {1, 0.2}, {1, 0.9}, {1, 1.5}, {1, 2.5}}), cost, 100) == Ends{1, 4, 6}));
   REQUIRE((balanced(line_of({{1, 0}, {1, 2}, {1, 4}}), cost, 1) == Ends{1, 2, 3}));
 }
@@ -132,7 +132,7 @@ TEST_CASE("no other division ends earlier") {
       best = std::min(best, end_of(line, ends, cost) + cost.startup / 10 * static_cast<double>(ends.size()));
     }
     const Ends ends = earliest(line, cost, n);
-    // Each buffer costs a tenth of a startup besides.
+    // Each buffer also costs a tenth of a startup.
     REQUIRE(end_of(line, ends, cost) <= best + 1e-12);
     REQUIRE(earliest(line, cost, 2).size() <= 2);
   }

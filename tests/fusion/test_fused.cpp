@@ -1,5 +1,5 @@
-// The contract of FusedAllreduce, for every scheme: nothing is lost, every rank gets the same bits, and the same again; and what
-// schemes have in common with plans.
+// The contract of FusedAllreduce, for every scheme: nothing is lost, every rank gets the same bits, and a repetition gives the same
+// bits. Also tests the properties that schemes share with plans.
 #include <cmath>
 #include <map>
 #include <weir/fusion.hpp>
@@ -20,7 +20,7 @@ namespace {
 template <class T>
 using Tensors = std::vector<std::vector<T>>;
 
-/// What one rank had and got in one iteration.
+/// The input and the results of one rank in one iteration.
 template <class T>
 struct Step {
   Tensors<T> gradients, updates, residuals;
@@ -33,7 +33,7 @@ struct Job {
   int ranks = 4;
   int iterations = 4;
   Input input = Input::heavy_tailed;
-  bool shuffled = false;  ///< each rank hands in tensors in an order of its own
+  bool shuffled = false;  ///< each rank hands in tensors in its own order
   std::uint64_t seed = 3;
   std::string machine{};
   int threads = 0;
@@ -67,7 +67,7 @@ struct Job {
   }
 };
 
-/// The largest loss of any element, in units of what rounding explains; infinity where ranks have other bits.
+/// Returns the largest loss of any element, in units of the loss by rounding, or infinity if ranks have different bits.
 template <class T>
 double worst_loss(const std::vector<std::vector<Step<T>>>& steps) {
   double worst = 0;
@@ -226,7 +226,7 @@ TEST_CASE("the same gradients give the same bits again, whatever comes first on 
   for (const FusionScheme scheme : all_schemes) {
     const bool adapts = scheme == FusionScheme::ahead_inter_intra || scheme == FusionScheme::ahead_fitted;
     for (const char* algorithm : {"topk_allgather", "topk_dsa", "oktopk", "gtopk"}) {
-      if (adapts && algorithm[0] != 't') continue;  // which entries these deliver depends on measured times
+      if (adapts && algorithm[0] != 't') continue;  // their delivered entries depend on measured times
       for (int ranks = 1; ranks <= 9; ++ranks) {
         if (left_out()) continue;
         INFO(name_of(scheme) << ' ' << algorithm << " P " << ranks);

@@ -1,5 +1,5 @@
-// Memory runs out on one rank, at every allocation of making a FusedAllreduce and of its iterations: every rank ends with the right
-// updates, or with the same error, and the communicator goes on.
+// Memory runs out on one rank, at every allocation in making a FusedAllreduce and in its iterations. Every rank gets the right
+// updates or the same error, and the communicator still works.
 #include <optional>
 
 #include "fusion/fused_inputs.hpp"
@@ -11,18 +11,18 @@ namespace {
 using Verdict = FailingCalls::Verdict;
 
 constexpr std::array machines = {FailingRank{1, "", 0}, FailingRank{2, "", 1}, FailingRank{3, "node:3 rank:1", 0}};
-// The other schemes allocate what these do, in making and in iterating.
+// The other schemes have the same allocations as these, in construction and in iterations.
 constexpr std::array schemes = {FusionScheme::behind, FusionScheme::ahead, FusionScheme::ahead_inter, FusionScheme::ahead_fitted};
 
 const std::vector<FusedTensor> tensors = {
     {.name = "first", .count = 90}, {.name = "bias", .count = 10, .dense = true}, {.name = "last", .count = 60, .optional = true}};
 
-/// Everything is delivered, in integers: the same updates whatever the division.
+/// All entries are delivered and are integers, so that updates are the same for any division.
 FusionConfig config_of(FusionScheme scheme) {
   return {.scheme = scheme, .buffer_bytes = 300, .density = 1, .algorithm = "topk_allgather", .average = false, .name = "net"};
 }
 
-/// Iterations from this one on have nothing to send: `ahead` then fills no buffer.
+/// From this iteration on there is nothing to send, so that `ahead` fills no buffer.
 constexpr int idle = 7;
 
 std::vector<float> gradient(const Communicator& comm, int t) {
@@ -32,7 +32,7 @@ std::vector<float> gradient(const Communicator& comm, int t) {
   return make_input<float>(Input::integers, count, comm.rank(), comm.size(), t);
 }
 
-/// One after the other in `g`.
+/// Runs one iteration on the tensors, which lie one after another in `g`.
 void iterate(FusedAllreduce& fused, std::vector<float>& g) {
   std::int64_t end = std::ssize(g);
   for (int i = fused.size() - 1; i >= 0; --i) {
@@ -42,7 +42,7 @@ void iterate(FusedAllreduce& fused, std::vector<float>& g) {
   fused.wait_all();
 }
 
-/// What iterations give when nothing fails: right[t].
+/// Returns the updates without failures: right[t] for iteration t.
 std::vector<std::vector<float>> right_updates(const FailingRank& machine, const FusionConfig& config, int iterations,
                                               int first = 0) {
   std::vector<std::vector<float>> right(static_cast<std::size_t>(iterations));
@@ -59,7 +59,7 @@ std::vector<std::vector<float>> right_updates(const FailingRank& machine, const 
   return right;
 }
 
-/// The communicator makes one and iterates.
+/// Checks that the communicator can make a FusedAllreduce and iterate.
 void check_usable(FailingCalls& calls, const Communicator& comm, const FusionConfig& config, const std::vector<float>& right,
                   int first = 0) {
   std::vector<float> g = gradient(comm, first);
@@ -84,7 +84,7 @@ void check_making(const FailingRank& machine, const FusionConfig& config) {
   fail_every_allocation("making " + name_of(config.scheme), machine.ranks, machine.victim, machine.description, make);
 }
 
-/// Iteration `failing`, of gradients from `first` on.
+/// Lets iteration `failing`, with gradients from `first` on, fail.
 void check_iteration(const FailingRank& machine, const FusionConfig& config, int failing, int first = 0) {
   const auto right = right_updates(machine, config, failing + 2, first);
   const auto right_of = [&](int t) { return right[static_cast<std::size_t>(t)]; };

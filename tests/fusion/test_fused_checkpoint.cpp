@@ -1,4 +1,4 @@
-// Checkpoints of fused tensors: bit for bit with the same ranks; with others, the sum of all residuals stays.
+// Checkpoints of fused tensors restore the same bits with the same ranks. With other ranks, the sum of all residuals stays.
 #include <cmath>
 #include <weir/checkpoint.hpp>
 

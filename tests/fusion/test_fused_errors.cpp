@@ -1,4 +1,4 @@
-// What a rank does wrong with tensors is the same error on all ranks, names the tensor, and leaves the next iteration as any other.
+// A rank's mistake with a tensor is the same error on all ranks, which names the tensor. The next iteration works.
 #include <atomic>
 #include <limits>
 #include <thread>
@@ -27,7 +27,7 @@ FusionConfig config_of(FusionScheme scheme) {
   return {.scheme = scheme, .buffer_bytes = 300 * 4, .density = 0.1, .algorithm = "topk_allgather", .name = "net"};
 }
 
-/// A rank's iteration: how it hands in tensors, then how it waits.
+/// A rank's iteration: hands in tensors, then waits.
 using Body = std::function<void(FusedAllreduce&, int rank, Gradients&)>;
 
 void all_ready(FusedAllreduce& fused, Gradients& gradients, const std::vector<int>& but = {}) {
@@ -69,8 +69,8 @@ void expect_alike(weir_status status, const std::string& part, const Body& body,
   }
 }
 
-/// What a timeout names where tensor 'second' is missing. Which tensor of a buffer it is, its rank alone could tell; a buffer of
-/// `ahead` is of no tensor in particular.
+/// Returns the name in a timeout's text if tensor 'second' is missing. Only its rank knows which tensor of a buffer is missing, and
+/// a buffer of `ahead` belongs to no particular tensor.
 std::string name_of_waiting(FusionScheme scheme) {
   switch (scheme) {
     case FusionScheme::ahead:
@@ -209,7 +209,7 @@ TEST_CASE("others want an array from ready() until its update is in it", "[fusio
   }
 }
 
-// Otherwise some ranks would have used updates that others never get to see.
+// Otherwise some ranks would have used updates that others never get.
 TEST_CASE("the same wait throws on all ranks, on the one that was wrong, too", "[fusion]") {
   const auto wait_for_each = [](FusedAllreduce& fused) {
     int waits = 0;
@@ -258,7 +258,7 @@ TEST_CASE("after a wait that throws, the other waits of the iteration have nothi
         int errors = 0;
         for (int i = 0; i < fused.size(); ++i) {
           try {
-            // Ranks wait in other ways, and not all of them call wait_all() after an error.
+            // Ranks wait in different ways, and not all of them call wait_all() after an error.
             comm.rank() == 2 ? while_not([&] { return fused.test(i); }) : fused.wait(i);
           } catch (const Error&) {
             ++errors;

@@ -1,4 +1,4 @@
-// test_iteration.cpp: the states of an iteration: what each call makes of each.
+// test_iteration.cpp: tests the effect of each call in each state of an iteration.
 #include <string>
 
 #include "fusion/iteration.hpp"

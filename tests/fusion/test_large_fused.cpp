@@ -1,5 +1,5 @@
-// More than 2^32 elements in one model: 17 GB of gradients a rank, of which most tensors are the same 64 MiB of memory. Schemes
-// that copy gradients or keep residuals would need the rest, too.
+// More than 2^32 elements in one model: 17 GB of gradients per rank. Most tensors are the same 64 MiB of memory. Schemes that copy
+// gradients or keep residuals would need all of the memory.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ constexpr std::int64_t large = std::int64_t{1} << 24, small = 1000;  // elements
 constexpr int copies = 264, ranks = 2;
 static_assert(copies * large > std::int64_t{1} << 32);
 
-/// `copies` arrays of zeros one after another, all in the memory of one.
+/// Maps `copies` arrays of zeros one after another, all to the memory of one array.
 class SharedArrays {
  public:
   SharedArrays() {
@@ -47,7 +47,7 @@ class SharedArrays {
 
 using Entries = std::map<std::int64_t, float>;
 
-/// What a rank puts into a tensor of so many elements; `number` tells tensors apart.
+/// Returns a rank's entries in a tensor of `count` elements. `number` makes them differ between tensors.
 Entries entries_of(int rank, std::int64_t count, int k, int number) {
   Entries entries;
   for (int j = 0; j < k; ++j) entries[(count / k * j + 7 * number + 3 * rank) % count] = static_cast<float>(1 + j + 100 * number);
@@ -63,7 +63,7 @@ Entries average_of(std::int64_t count, int k, int number) {
   }
   return sum;
 }
-/// These entries, and zeros.
+/// Returns whether the array holds these entries and zeros elsewhere.
 bool holds(std::span<const float> array, const Entries& entries) {
   for (std::int64_t i = 0; i < std::ssize(array); ++i) {
     const auto entry = entries.find(i);
@@ -98,7 +98,8 @@ TEST_CASE("a model of more than 2^32 elements, in one buffer as far as indices r
                             .error_feedback = Feedback::none},
                            tensors);
       const SharedArrays arrays;
-      // The same on all ranks, and so their average: updates may be written before other tensors of the same memory are handed in.
+      // Values are the same on all ranks, and equal their average, because updates may be written before other tensors in the same
+      // memory are handed in.
       fill(arrays.of(0), entries_of(0, large, k, 0));
       std::vector<std::vector<float>> own(probes.size(), std::vector<float>(small));
       for (std::size_t i = 0; i < probes.size(); ++i) fill(own[i], entries_of(comm.rank(), small, k, static_cast<int>(i) + 1));

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the build tree given as $1 into a fresh prefix, moves that, and uses it as a stranger would: projects in C, C++ and Fortran
-# outside this tree, the examples' own CMakeLists, the command, completion and module. $2 is the source tree.
+# Installs the build tree $1 into a fresh prefix, moves it, and uses it as a new user would: projects in C, C++ and Fortran outside
+# this tree, the examples' own CMakeLists, the command, completion and module. $2 is the source tree.
 set -euo pipefail
 build=$1 source=$2
 here=$source/tests/install
@@ -74,7 +74,7 @@ find_package_says() { # TEXT LINE [CMAKE_ARGS...]: a project with this find_pack
   [[ $(one_line <<<"$out") == *$text* ]] || fail "of '$line $*' it says: $out"
 }
 
-# All but the first look is at a tree that was moved.
+# All checks except the first use the moved tree.
 cmake --install "$build" --prefix "$work/first" >/dev/null
 mapfile -t languages < <(in_turn_of c cxx fortran)
 pkg_config_consumers "$work/first" "${languages[@]}"
@@ -133,7 +133,7 @@ if command -v pkg-config >/dev/null; then
   if in_turn 1 4 && [ -d "$build/src" ]; then static_consumer; fi
 fi
 
-# A project that this one is part of keeps what it has chosen, and installs what is its own.
+# A project that includes this one keeps its own settings, and installs only its own files.
 mkdir -p "$work/parent"
 cat >"$work/parent/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.22)

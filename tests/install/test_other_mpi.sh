@@ -1,5 +1,6 @@
 #!/bin/bash
-# Loads the libweir $1, built for $2 (openmpi or mpich), into a program of the other MPI: it must be refused, naming both.
+# Loads the libweir $1, built for $2 (openmpi or mpich), into a program of the other MPI. It must be refused with a text that names
+# both.
 set -euo pipefail
 weir=$1 mpi=$2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

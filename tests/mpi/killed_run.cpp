@@ -1,10 +1,11 @@
-// killed_run.cpp: a run that is killed again and again and goes on from its checkpoints, for test_killed_runs.sh.
+// killed_run.cpp: a run for test_killed_runs.sh that is killed repeatedly and continues from its checkpoints.
 //
-//   killed_run record FILE STEPS        writes a hash of what every rank has after each step, undisturbed
-//   killed_run train FOLDER FILE        goes on from the newest file, compares what was restored with FILE, and trains until it is
-//                                       killed; exit status 3: what was restored is wrong, or too old
+//   killed_run record FILE STEPS        writes a hash of every rank's state after each undisturbed step
+//   killed_run train FOLDER FILE        continues from the newest checkpoint, compares the restored state with FILE, and trains
+//   until it
+//                                       is killed; exit status 3: the restored state is wrong, or too old
 //
-// FOLDER/started has the step of the last save that was started: a file of it, or of the save before, must be there.
+// FOLDER/started holds the step of the last save that was started. Its file, or the file of the save before it, must exist.
 #include <fcntl.h>
 #include <mpi.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
-// Programs that end in another way than they should: an exception of the caller's on one rank, a rank that makes no communicator,
-// MPI_Finalize before Weir's objects are gone, or while long messages are under way, a peer that comes after the deadline; and
-// programs with a progress thread, which may be in the middle of something when they end. Each must end by itself, soon, saying
-// what happened. One argument: which.
+// Programs that end in an unusual way: the caller's exception on one rank, a rank that makes no communicator, MPI_Finalize before
+// Weir's objects are destroyed or while long messages are in flight, a peer that comes after the deadline, and programs with a
+// progress thread, which may be active when they end. Each must end by itself, soon, and say what happened. The argument names the
+// case.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <weir/mpi.h>
@@ -26,15 +26,15 @@ int world_rank() {
   return rank;
 }
 
-/// After what has been printed has been read: MPICH's launcher loses the last lines before an abort in 4 of 100 runs, also of
-/// programs without Weir.
+/// Ends the job after the launcher has read the output: MPICH's launcher loses the last lines before an abort in 4 of 100 runs,
+/// also of programs without Weir.
 void abort_job(int status) {
   std::fflush(stdout);
   usleep(200'000);
   MPI_Abort(MPI_COMM_WORLD, status);
 }
 
-/// As docs/troubleshooting.md has it: what goes wrong on one rank alone is printed, and ends the job.
+/// Follows docs/troubleshooting.md: an error on one rank alone is printed, and ends the job.
 void exception() {
   try {
     const Communicator comm(MPI_COMM_WORLD);
@@ -51,7 +51,7 @@ void exception() {
   }
 }
 
-/// The caller's exception on one rank, with runs in flight whose gradients go before the plans do.
+/// The caller's exception on one rank, with runs in flight whose gradients are destroyed before the plans.
 void unwinding() {
   try {
     const Communicator comm(MPI_COMM_WORLD);
@@ -81,14 +81,15 @@ void absent() {
   }
 }
 
-/// MPICH's MPI_Finalize turns its locks off as it begins, and aborts where a thread is within MPI at that moment.
+/// MPICH's MPI_Finalize turns off its locks when it begins, and aborts if a thread is within MPI at that moment.
 #ifdef MPICH_VERSION
 constexpr bool finalize_bears_threads = false;
 #else
 constexpr bool finalize_bears_threads = true;
 #endif
 
-/// A run is in flight, unless MPI_Finalize can't bear the thread that advances it; with the schedule one_round, long messages.
+/// Leaves a run in flight, unless MPI_Finalize does not allow the thread that advances it. The schedule one_round has long
+/// messages.
 void after_finalize(const std::string& parameters, bool progress_thread) {
   auto comm = std::make_unique<Communicator>(MPI_COMM_WORLD);
   auto running = std::make_unique<AllreducePlan>(
@@ -119,8 +120,8 @@ void after_finalize(const std::string& parameters, bool progress_thread) {
   std::printf("after MPI_Finalize: %d of 5 refused\n", refused);
 }
 
-/// Runs whose messages are long are in flight: MPICH's MPI_Finalize waits for ever where a peer does not get on with those. One
-/// rank comes to it late.
+/// Leaves runs with long messages in flight. MPICH's MPI_Finalize waits for ever if a peer does not progress these. One rank calls
+/// it late.
 void in_flight(bool progress_thread) {
   if (progress_thread && !finalize_bears_threads) {
     std::printf("skipped: MPICH's MPI_Finalize aborts where a thread is within MPI while it begins: it turns its locks off\n");
@@ -181,7 +182,7 @@ void late_peer() {
   MPI_Finalize();
 }
 
-/// With a progress thread: a rank that is in a call of MPI after start keeps nobody waiting.
+/// With a progress thread, a rank inside an MPI call after start() does not delay the others.
 void computes() {
   {
     const Communicator comm(MPI_COMM_WORLD);
@@ -199,7 +200,7 @@ void computes() {
   MPI_Finalize();
 }
 
-/// The same, but without threads in MPI: refused on all ranks.
+/// The same without threads in MPI is refused on all ranks.
 void one_thread() {
   try {
     const Communicator comm(MPI_COMM_WORLD);

@@ -1,6 +1,6 @@
-// A training loop on 4 ranks in which rank 2 misbehaves before its sixth iteration, for what `weir trace` says of it. Ranks end by
-// themselves, unless they cannot, once all that can have written their dumps. One argument: freeze, kill, delay (main returns),
-// skip (a plan that the others run), signal (a dump is asked for, and nothing is wrong) or none.
+// A training loop on 4 ranks in which rank 2 misbehaves before its sixth iteration, to test what `weir trace` reports. Ranks that
+// can end by themselves do so once all ranks that can have written their dumps. The argument is freeze, kill, delay (main returns),
+// skip (a plan that the others run), signal (requests a dump without a fault) or none.
 #include <fmt/format.h>
 #include <unistd.h>
 #include <weir/mpi.h>
@@ -21,7 +21,7 @@ using namespace weir;
 
 constexpr int ranks = 4, culprit = 2, iterations = 10, fateful = 6;
 
-/// Until so many ranks have written a dump; for a minute at most.
+/// Waits until `expected` ranks have written a dump, at most a minute.
 void await_dumps(int expected) {
   const char* folder = std::getenv("WEIR_DUMP");
   if (folder == nullptr) return;
@@ -35,13 +35,13 @@ void await_dumps(int expected) {
   }
 }
 
-/// What rank 2 does instead of going on. True: it leaves out a plan.
+/// Misbehaves on rank 2. Returns true if the rank must leave out a plan.
 bool misbehave(std::string_view how, double timeout_seconds) {
   while (how == "freeze") std::raise(SIGSTOP);  // mpirun wakes ranks before it ends them
   if (how == "kill") std::raise(SIGKILL);
   if (how == "delay") {
     sleep(3);
-    if (timeout_seconds < 3) await_dumps(ranks - 1);  // where others fill the machine, their deadlines come later
+    if (timeout_seconds < 3) await_dumps(ranks - 1);  // on a busy machine, the other ranks' deadlines come later
   }
   return how == "skip";
 }
@@ -67,7 +67,7 @@ void train(const Communicator& comm, std::string_view how, double timeout_second
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   const std::string_view how = argc > 1 ? argv[1] : "none";
-  // A rank's deadline is about what it does here: where others fill the machine, making a communicator may take longer.
+  // The deadline is for the loop only: on a busy machine, making a communicator may take longer.
   const char* const timeout = std::getenv("WEIR_TIMEOUT");
   const double seconds = timeout != nullptr ? std::atof(timeout) : 300;
   setenv("WEIR_TIMEOUT", "60", 1);
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", error.what());
     std::fflush(stdout);
     await_dumps(how == "freeze" || how == "kill" ? ranks - 1 : ranks);
-    if (how == "kill") _exit(0);  // MPI would wait for who is gone
+    if (how == "kill") _exit(0);  // MPI would wait for the killed rank
     if (how != "delay") MPI_Abort(MPI_COMM_WORLD, 3);
   }
   MPI_Finalize();

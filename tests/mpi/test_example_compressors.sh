@@ -1,5 +1,5 @@
 #!/bin/bash
-# Trains an example with three compressors, one of each way to travel: each learns, and none overwrites the results of another.
+# Trains an example with three compressors, one of each carriage. Each learns, and none overwrites the results of another.
 # Usage: test_example_compressors.sh ALGORITHM_OPTION PROGRAM [ARGS...] -- LAUNCHER...
 set -euo pipefail
 option=$1 program=$2

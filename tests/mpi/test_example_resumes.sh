@@ -1,5 +1,5 @@
 #!/bin/bash
-# Trains an example twice: undisturbed, and stopped by signals at some of its ranks until it is done. Both learn the same, bit for bit.
+# Trains an example twice: undisturbed, and stopped repeatedly by signals to some of its ranks. Both learn the same, bit for bit.
 # Usage: test_example_resumes.sh RESULT.json PROGRAM [ARGS...] -- LAUNCHER...
 set -euo pipefail
 result=$1 program=$2
@@ -20,7 +20,7 @@ for signal in USR1 TERM USR1 none; do
   train "$@" &
   job=$!
   if [ $signal != none ]; then
-    # Once there is a file it trains: sooner, nobody catches the signal.
+    # Once there is a file, it trains. Before that, it does not catch the signal.
     files=$(find "$folder/checkpoints" -name 'checkpoint-*' 2>/dev/null | sort | tail -n 1)
     for ((try = 0; try < 600; ++try)); do
       kill -0 $job 2>/dev/null || break

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Kills a run of 3 ranks again and again, all of it or one rank, at random moments, and starts it again. Each start compares what it
-# has restored with an undisturbed run.
+# Kills a run of 3 ranks repeatedly, all ranks or one, at random moments, and starts it again. Each start compares the restored
+# state with an undisturbed run.
 # Usage: test_killed_runs.sh RUNS PROGRAM LAUNCHER...; one in TEST_EVERY of them.
 set -euo pipefail
 runs=$(($1 / ${TEST_EVERY:-1})) program=$2
@@ -21,7 +21,7 @@ for ((run = 0; run < runs; ++run)); do
   : >"$folder/out"
   setsid "${launch[@]}" "$program" train "$folder" "$folder/expected" >"$folder/out" 2>"$folder/err" &
   job=$!
-  # It says when it has restored; then a random moment.
+  # The run prints a line after restoring; then wait for a random time.
   for ((try = 0; try < 400; ++try)); do
     [ ! -s "$folder/out" ] || break
     kill -0 "$job" 2>/dev/null || break
@@ -56,7 +56,7 @@ for ((run = 0; run < runs; ++run)); do
   fi
   while pgrep -f "^$program train $folder" >/dev/null; do sleep 0.02; done
 done
-# Another test's may be there for a moment.
+# Another test's processes may exist for a moment.
 for ((try = 0; try < 100; ++try)); do
   after=$(segments)
   ((after > before)) || break

@@ -18,7 +18,7 @@ AllreduceConfig config_of(const char* algorithm, std::int64_t count) {
   return {.count = count, .density = 0.001, .algorithm = algorithm, .average = false};
 }
 
-/// One element of a thousand is large, and, since every rank has the same, those are what is delivered.
+/// Returns a gradient in which one element of a thousand is large. Every rank has the same, so these are delivered.
 std::vector<float> gradient(std::int64_t count) {
   std::vector<float> g(static_cast<std::size_t>(count), 1);
   for (std::size_t i = 0; i < g.size(); i += 1000) g[i] = static_cast<float>(2 + i % 7);

@@ -1,5 +1,5 @@
-// Long lives over MPI: what a process holds, and what a plan costs in messages, does not depend on how many plans there were
-// before, or are beside it. Counted, not timed.
+// Long lives over MPI: a process's resources and a plan's messages do not depend on the number of earlier plans, or of other plans.
+// The test counts and measures no times.
 #include <weir/mpi.h>
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace {
 constexpr int warm_up = 1200;  // a multiple of how many kinds there are
 constexpr int usual_part = 600;
 
-/// What one part of a life costs.
+/// The costs of one part of a life.
 struct Cost {
   MpiCalls calls;
   std::int64_t allocations;
@@ -32,7 +32,7 @@ Cost cost_of(int from, int to, Body body) {
   return {mpi_calls() - before, allocations_of_this_thread() - allocations};
 }
 
-/// `later` is for as many as `early`.
+/// Checks that `later` costs no more than `early`. Both have the same number of lives.
 void check_no_dearer(const Cost& early, const Cost& later) {
   CHECK(later.calls.messages <= early.calls.messages);
   CHECK(later.calls.collectives <= early.calls.collectives);
@@ -42,7 +42,7 @@ void check_no_dearer(const Cost& early, const Cost& later) {
         early.allocations + early.allocations / 1000);  // lists of the MPI library's and ours still grow now and then
 }
 
-/// `count` lives one after another; the first and the last `part` of them are compared.
+/// Runs `count` lives one after another, and compares the first `part` of them with the last.
 void check_lives(int count, int part, const std::function<bool(int)>& live) {
   cost_of(0, 2 * part, live);
   const Holdings before = Holdings::now();
@@ -115,7 +115,7 @@ TEST_CASE("plans alive at once") {
     cost_of(2 * part, count - part, make);
     const Holdings with_most = Holdings::now();
     const Cost later = cost_of(count - part, count, make);
-    // Some lists double: what is made of that is allowed once more.
+    // Some lists double their capacity; allow that once more.
     const std::int64_t few = with_more.heap - with_few.heap, most = Holdings::now().heap - with_most.heap;
     CHECK(most <= 2 * few + (1 << 19));
     CHECK(later.calls.messages <= early.calls.messages);
@@ -124,7 +124,7 @@ TEST_CASE("plans alive at once") {
     for (AllreducePlan& plan : plans) right = runs_right(plan, comm.size()) && right;
     REQUIRE(right);
   }
-  // What they leave serves as many again.
+  // The next plans reuse their resources.
   const Holdings after = Holdings::now();
   {
     std::vector<AllreducePlan> plans;
@@ -151,7 +151,7 @@ TEST_CASE("plans of growing size") {
       return runs_right(plan, comm.size());
     });
     const Holdings after = Holdings::now();
-    // Memory that ranks share may be kept for the next plan: what the largest needs, twice, for every rank that maps it.
+    // Shared memory may be kept for the next plan: twice the largest need, for every rank that maps it.
     const std::int64_t largest = sizes * step * static_cast<std::int64_t>(sizeof(float)) * comm.size();
     CHECK(after.shared <= 2 * largest + (1 << 23));
     CHECK(after.heap - before.heap <= 1 << 20);

@@ -1,4 +1,4 @@
-// The contract over MPI, started by mpirun with any number of ranks; and what only MPI can get wrong.
+// The contract over MPI, started by mpirun with any number of ranks, and faults that only MPI can have.
 #include <unistd.h>
 #include <weir/mpi.h>
 
@@ -49,8 +49,8 @@ void check_exact(const Communicator& comm, std::int64_t n, std::int64_t k, Input
   REQUIRE(check.failure() == "");
 }
 
-/// Returns whether a large case, of this number, runs with this number of ranks. Thinned, each runs with one or two of CTest's
-/// numbers of ranks, by turns: large cases cost much, since every rank computes what all of them have.
+/// Returns whether large case `number` runs with this number of ranks. If thinned, each runs with one or two of CTest's numbers of
+/// ranks, by turns. Large cases cost much, because every rank computes the inputs of all ranks.
 bool in_turn(const Communicator& comm, std::uint64_t number = 0) {
   const std::uint64_t turn = comm.size() == 7 ? 1 : static_cast<std::uint64_t>(comm.size());  // 1 and 7, 2, 3, 4
   return (turn + number + test_offset()) % std::min<std::uint64_t>(test_every(), 4) == 0;
@@ -350,7 +350,7 @@ TEST_CASE("a peer that never answers ends in a timeout on every survivor") {
     CHECK_THAT(text, ContainsSubstring("layer7") && ContainsSubstring("awaits ["));
     CHECK_THAT(error_of(WEIR_ERR_STATE, [&] { plan.run(gradient); }), ContainsSubstring("cannot run again"));
   }
-  // The silent rank is alive, only not calling: everybody leaves together, past the deadline.
+  // The silent rank is alive but makes no call. All ranks leave together, after the deadline.
   if (comm.rank() == comm.size() - 1) sleep(2);
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -1,5 +1,5 @@
-// test_mpi_checkpoint.cpp: checkpoints of real processes: saved and restored, unreadable on one of them, too large on one of them,
-// and a stop that one of them is asked for.
+// test_mpi_checkpoint.cpp: checkpoints of real processes: saved and restored, unreadable on one process, too large on one process,
+// and a stop request to one of them.
 #include <fcntl.h>
 #include <mpi.h>
 #include <sys/resource.h>
@@ -47,7 +47,7 @@ std::string error_of(const std::function<void()>& call) {
   return "";
 }
 
-/// That of rank 0 everywhere; all have the same.
+/// Returns rank 0's text on every rank. Checks that all ranks have the same.
 std::string agreed(const std::string& text) {
   std::string first = text;
   first.resize(600);

@@ -27,7 +27,7 @@ void write_records(const std::string& path) {
   std::ofstream(path, std::ios::binary).write(all.data(), static_cast<std::streamsize>(all.size()));
 }
 
-/// How often each sample came on all ranks, and whether all bytes were right.
+/// Counts how often each sample came on all ranks, and checks its bytes.
 class Seen {
  public:
   void add(const SampleBatch& batch) {
@@ -37,7 +37,7 @@ class Seen {
         wrong_ += batch.value(i)[static_cast<std::size_t>(at)] != byte(batch.samples[i], at);
     }
   }
-  /// Collective.
+  /// Collective. Returns whether each sample came once.
   [[nodiscard]] bool each_once() {
     std::vector<int> all(times_.size());
     MPI_Allreduce(times_.data(), all.data(), static_cast<int>(all.size()), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
@@ -90,7 +90,7 @@ TEST_CASE("a store that goes away is an error on all ranks; once it is back, the
   if (comm.rank() == 0) write_records(file);
   MPI_Barrier(MPI_COMM_WORLD);
 
-  // A store of the test's own, that opens the file for each read.
+  // The test's own store, which opens the file for each read.
   class Store final : public SampleSource {
    public:
     explicit Store(std::string path) : path_(std::move(path)) {}

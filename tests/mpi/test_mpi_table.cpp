@@ -18,7 +18,7 @@ EmbeddingConfig make_config(std::string_view exchange, std::int64_t rows, std::i
   return config;
 }
 
-/// What rank `rank` of as many virtual ranks gets.
+/// Returns the result of rank `rank` of `ranks` virtual ranks.
 TrainedTable train_on_virtual_ranks(int ranks, int rank, const EmbeddingConfig& config, int steps) {
   TrainedTable trained;
   run_ranks(ranks, [&](Communicator& comm) {

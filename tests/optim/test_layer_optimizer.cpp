@@ -1,4 +1,4 @@
-// LARS and LAMB against loops written from the papers, bit for bit, whichever rank does which part of the work.
+// LARS and LAMB equal loops written from the papers, bit for bit, for any division of the work among ranks.
 #include <barrier>
 #include <cmath>
 #include <cstring>
@@ -97,7 +97,7 @@ TEST_CASE("an optimizer goes on from a saved state", "[optim]") {
           first.save_state(state);
         }
         LayerOptimizer second(comm, config, layers);
-        step(second, weights, layers, 9);  // forgotten by what follows
+        step(second, weights, layers, 9);  // the restored state replaces this
         weights = arrays_of(layers, 0, 1);
         second.reset();
         for (int t = 0; t < steps / 2; ++t) step(second, weights, layers, t);

@@ -1,4 +1,4 @@
-// LARS and LAMB on weights of 16 bits: the papers' loops on float32 ones, rounded after each step.
+// LARS and LAMB on 16-bit weights equal the papers' loops on float32 weights, rounded after each step.
 #include <cstring>
 
 #include "optim/narrow_loops.hpp"
@@ -98,7 +98,7 @@ TEST_CASE("an optimizer of 16-bit weights goes on from a saved state", "[optim]"
       }
       LayerOptimizer second(comm, config, layers);
       Words others = weights;
-      step(second, others, layers, 9);  // forgotten by what follows
+      step(second, others, layers, 9);  // the restored state replaces this
       second.restore_state(state);
       for (int t = steps / 2; t < steps; ++t) step(second, weights, layers, t);
       check.that(weights == right, "weights");

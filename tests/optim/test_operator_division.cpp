@@ -1,4 +1,4 @@
-// Parts in a row are cut so that the owner with the most work has the least; the cost functions say what dividing brings.
+// A row of parts is cut so that the largest work of an owner is smallest. The cost functions predict the gain of dividing.
 #include <numeric>
 #include <random>
 
@@ -16,7 +16,7 @@ std::vector<OperatorPart> parts_of(const std::vector<double>& seconds) {
   return parts;
 }
 
-/// The best of all cuts, tried one after the other.
+/// Returns the result of the best cut, by trying all.
 double least_longest(std::span<const OperatorPart> parts, int owners) {
   double all = 0;
   for (const OperatorPart& part : parts) all += part.seconds;

@@ -1,5 +1,5 @@
-// Memory runs out on one rank, at every allocation of making an operator or an optimizer and of its first run: every rank ends with
-// the same, and the communicator goes on.
+// Memory runs out on one rank, at every allocation in making an operator or an optimizer and in its first run. Every rank ends with
+// the same result, and the communicator still works.
 #include <weir/optim.hpp>
 
 #include "support/failing_calls.hpp"

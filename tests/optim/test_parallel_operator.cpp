@@ -1,4 +1,4 @@
-// Divided work gives every rank the results, bit for bit, that it would have got by itself.
+// Divided work gives every rank the same results, bit for bit, as work on its own.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -28,7 +28,7 @@ constexpr std::array jobs = {Job{1, ""},
                              Job{8, "node:2 rank:4"},
                              Job{33, "node:11 rank:3"}};
 
-/// Results of odd sizes, empty ones among them.
+/// Returns parts with results of odd sizes, some of them empty.
 std::vector<OperatorPart> odd_parts(int count, std::int64_t largest) {
   std::vector<OperatorPart> parts;
   for (int i = 0; i < count; ++i) parts.push_back({.seconds = 1e-3 * (i % 5), .result_bytes = i % 4 == 3 ? 0 : i * 7919 % largest});
@@ -37,7 +37,7 @@ std::vector<OperatorPart> odd_parts(int count, std::int64_t largest) {
 
 std::byte value(int part, std::int64_t i, int run) { return static_cast<std::byte>(part * 31 + i * 7 + run * 13); }
 
-/// How much of its place the result of a part takes.
+/// Returns the bytes that a part's result takes of its place.
 std::int64_t size_of(const OperatorPart& part, int index, bool variable, int run) {
   return variable ? part.result_bytes * ((index + run) % 3) / 2 : part.result_bytes;
 }

@@ -1,5 +1,5 @@
-// Sparse Adam against dense Adam written from the paper: with `exact` bit for bit; without, moments to rounding and weights within
-// the bound that weir/sparse_adam.hpp states.
+// Sparse Adam against dense Adam written from the paper. With `exact` they are equal bit for bit. Without it, moments are equal up
+// to rounding, and weights are within the bound that weir/sparse_adam.hpp states.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,7 +21,7 @@ namespace {
 
 using Entries = std::map<std::uint32_t, float>;
 
-/// An update in memory of its own.
+/// An update in its own memory.
 class Update {
  public:
   explicit Update(const Entries& entries) {
@@ -34,7 +34,7 @@ class Update {
   std::vector<float> values_;
 };
 
-/// The paper's loops over all weights, every operation rounded by itself.
+/// The paper's loops over all weights, with every operation rounded separately.
 class DenseAdam {
  public:
   explicit DenseAdam(const SparseAdamConfig& config)
@@ -74,7 +74,8 @@ Entries every(std::int64_t count, const std::function<bool(std::uint32_t)>& has,
   return entries;
 }
 
-/// Step t of some work: entry i comes every i % 7 + 1 steps, the last one never; there are steps without any, and with all.
+/// Returns the update of step t. Entry i comes every i % 7 + 1 steps, the last one never. Some steps have no entries, some have
+/// all.
 Entries update_of(std::int64_t count, int t) {
   return every(
       count,
@@ -96,13 +97,13 @@ std::vector<V> field_of(const SparseAdam& adam, std::string_view name) {
   return values;
 }
 
-/// How far dense Adam moves a weight in `idle` steps without a gradient, at most.
+/// Returns the largest distance that dense Adam moves a weight in `idle` steps without a gradient.
 double most_moved(const SparseAdamConfig& c, double learning_rate, double idle) {
   const double q = c.beta1 / std::sqrt(c.beta2), largest = (1 - c.beta1) / std::sqrt((1 - c.beta2) * (1 - q * q));
   return learning_rate * largest * q * (1 - std::pow(q, idle)) / (1 - q);
 }
 
-/// Entry 0 has a gradient, none for `idle` steps, and another one.
+/// Checks an entry 0 that has a gradient, then no gradient for `idle` steps, then another one.
 void check_return(int idle, float epsilon) {
   const SparseAdamConfig config{.count = 3, .epsilon = epsilon};
   SparseAdam adam(config);

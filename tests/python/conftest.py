@@ -1,4 +1,4 @@
-"""What the tests share. Every rank runs all of them in the same order."""
+"""Shared parts of the tests. Every rank runs all tests in the same order."""
 import gc
 import os
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 
 import weir
 
-# Not what mpirun says to its ranks.
+# Kept in a script's environment, from which mpirun's variables for its ranks are removed.
 KEPT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_pml", "OMPI_MCA_btl")
 FOLDER = pathlib.Path(__file__).resolve().parent
 
@@ -22,18 +22,18 @@ def pytest_report_header(config):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """In the form that tests/run.sh looks for."""
+    """Reports skipped tests in the form that tests/run.sh expects."""
     for report in terminalreporter.stats.get("skipped", []):
         print(f"\nskipped: {report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
 
 
 def pytest_collection_finish():
-    """What pytest has made stays: gc.collect, which many tests call, need not go through it."""
+    """Freezes pytest's objects, so that gc.collect, which many tests call, skips them."""
     gc.freeze()
 
 
 def why_no_mpi4py():
-    """Why this process must not load mpi4py, or an empty text. Found out without loading the MPI that it was built for."""
+    """Returns why this process must not load mpi4py, or an empty text, without loading the MPI that mpi4py was built for."""
     try:
         import mpi4py
     except ImportError:
@@ -79,7 +79,7 @@ def add(comm):
 
 
 def shared_folder(comm):
-    """A new one of rank 0, on all ranks."""
+    """Returns a new folder of rank 0 on all ranks."""
     return comm.broadcast(tempfile.mkdtemp().encode() if comm.rank == 0 else None).decode()
 
 
@@ -97,22 +97,22 @@ def barrier(comm):
 
 
 def random_gradient(rank, count, seed=0, dtype=np.float32):
-    """The gradient of a rank: each can make those of all."""
+    """Returns the gradient of a rank. Each rank can make those of all ranks."""
     return np.random.default_rng([seed, rank]).standard_normal(count).astype(dtype)
 
 
 def is_last(comm):
-    """Whether this is the rank that gives something wrong."""
+    """Returns whether this is the rank that passes the wrong argument."""
     return comm.rank == comm.size - 1
 
 
 def of_last(comm, bad, good):
-    """What this rank gives where the last one gives something wrong."""
+    """Returns this rank's argument if the last rank passes a wrong one."""
     return bad if is_last(comm) else good
 
 
 def refused(comm, text, others=None, kind=weir.ArgumentError):
-    """Expects `text` on the last rank, and on the others theirs, or that it is the last rank's."""
+    """Expects `text` on the last rank. Expects the others' own text on them, or a text that names the last rank."""
     return pytest.raises(kind, match=of_last(comm, text, f"rank {comm.size - 1}" if others is None else others))
 
 
@@ -138,7 +138,7 @@ def through_dlpack(array):
 
 
 def run_alone(script, *arguments, **environment):
-    """A script in a process of its own, which is the only rank of its program."""
+    """Runs a script in its own process, which is the only rank of its program."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMIX_", "PMI_", "HYDRA", "MPI"))}
     clean.update({name: value for name, value in os.environ.items() if name in KEPT})
     clean.update({name: value for name, value in environment.items() if value is not None})

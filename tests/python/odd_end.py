@@ -1,4 +1,4 @@
-"""An exception that nobody catches, on rank 1, with a run in flight that the others wait for: the launcher ends them."""
+"""An uncaught exception on rank 1, with a run in flight that the others wait for. The launcher ends them."""
 import numpy as np
 import weir
 

@@ -1,4 +1,4 @@
-/* A library that calls itself weir, of another version; and the sizes of the structs as a C compiler sees them. */
+/* A library that pretends to be another version of weir, and the sizes of the structs in C. */
 #include <string.h>
 #include <weir/datacache.h>
 
@@ -28,7 +28,7 @@ void weir_version(int* major, int* minor, int* patch) {
               X(weir_sample_cache_config) X(weir_sample_cache_statistics) X(weir_sample_loader_config) X(weir_sample_batch) \
                   X(weir_source_functions)
 
-/* 0 for one that is not in the list. */
+/* Returns 0 for a struct that is not in the list. */
 size_t size_of(const char* name) {
 #define SIZE(struct_) \
   if (strcmp(name, #struct_) == 0) return sizeof(struct_);

@@ -1,4 +1,4 @@
-"""What needs processes of its own, each the only rank of its program."""
+"""Tests that need separate processes, each the only rank of its program."""
 import ctypes
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What is read off arrays, of libraries that need not be there: by their protocols."""
+"""Arrays of libraries that need not be installed, read by their protocols."""
 import ctypes
 
 import numpy as np
@@ -41,7 +41,7 @@ def test_dlpack():
 
 
 def test_a_dlpack_of_version_1():
-    """Of which NumPy 1 makes none: made by hand, on a GPU, and read-only."""
+    """Tests DLPack capsules that NumPy 1 cannot make: made by hand, on a GPU, and read-only."""
     shape = (ctypes.c_int64 * 1)(5)
     tensor = _arrays.DLTensor(0x1000, 2, 0, 1, 4, 16, 1, shape, None, 64)
     managed = _arrays.DLManagedTensorVersioned(1, 0, None, None, _arrays.DL_READ_ONLY, tensor)

@@ -30,7 +30,7 @@ def checkpoint(comm, folder):
 
 
 class Everything:
-    """One of everything that a checkpoint saves."""
+    """One object of every kind that a checkpoint saves."""
 
     def __init__(self, comm):
         self.rank = comm.rank
@@ -231,7 +231,7 @@ def test_refused_arguments(comm, checkpoint):
 
 
 def test_refused_steps(comm, checkpoint):
-    """What makes no sense on one rank is an error on all; the next save hears of an error that nobody has waited for."""
+    """A wrong argument on one rank is an error on all. The next save raises an error that no call has waited for."""
     operation = checkpoint.save(of_last(comm, "ten", 10))
     with refused(comm, "step is 'ten'", "step", kind=weir.Error):
         operation.wait()
@@ -248,7 +248,7 @@ def test_refused_steps(comm, checkpoint):
 
 
 def test_failed_save(comm, checkpoint, folder):
-    """The next save fails on all ranks, whichever ranks have heard of the failure; the one after it begins on all."""
+    """The next save fails on all ranks, independent of which ranks know the failure. The save after it begins on all."""
     checkpoint.add_replicated("x", np.ones(1000))
     checkpoint.save(0).wait()
     barrier(comm)
@@ -269,7 +269,7 @@ def test_failed_save(comm, checkpoint, folder):
 
 
 def test_ctrl_c_in_wait(comm, checkpoint, monkeypatch):
-    """The save goes on, and can be waited for again."""
+    """The save continues, and can be waited for again."""
     checkpoint.add_local("mine", np.zeros(100_000))
     operation = checkpoint.save(1)
     if not operation._run.done:

@@ -116,7 +116,7 @@ def test_what_is_no_communicator():
 
 
 def test_a_second_thread(comm):
-    """While one thread is in a call, another one's is refused, and the first one's ends well."""
+    """While one thread is in a call, a call of another thread is refused, and the first call succeeds."""
     refusals = []
 
     def second():

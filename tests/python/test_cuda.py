@@ -20,7 +20,7 @@ SUMS_IN_NODES = ("hitopk", "hi_oktopk")  # in CUDA memory with NCCL only, which 
 
 @pytest.fixture(scope="module", autouse=True)
 def gpu(comm):
-    """Ranks share the GPU where there is but one."""
+    """Ranks share the GPU if there is only one."""
     torch.cuda.set_device(comm.rank % torch.cuda.device_count())
     try:
         weir.AllreducePlan(comm, count=1, density=1.0, memory="cuda").close()
@@ -29,7 +29,7 @@ def gpu(comm):
 
 
 def busy(milliseconds=20):
-    """Work on the current stream: what comes after it is late."""
+    """Puts work on the current stream, so that later work is delayed."""
     torch.cuda._sleep(int(milliseconds * 1e6))
 
 
@@ -204,7 +204,7 @@ def process_group(comm):
 
 
 def test_the_hook_of_ddp(comm, process_group):
-    """Everything delivered: what DDP itself gives. A hundredth of it: what a plain loop gives."""
+    """With density 1, the result is DDP's own. With a hundredth, it is that of a plain loop."""
     plain = DistributedDataParallel(network().cuda(), bucket_cap_mb=0.3)
     models = []
     for density in (1.0, 0.01):

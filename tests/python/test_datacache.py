@@ -12,7 +12,7 @@ from weir import _handles
 
 
 def only_rank_0(comm, make):
-    """Files that all ranks read."""
+    """Returns a folder of files that all ranks read."""
     if comm.rank == 0:
         make()
     barrier(comm)
@@ -221,7 +221,7 @@ def test_get(comm, source):
     ],
 )
 def test_wrong_questions(comm, source, wrong, text):
-    """What one rank asks wrongly is an error on all; then all goes on."""
+    """A wrong request of one rank is an error on all. All ranks can continue."""
     with weir.SampleCache(comm, source, name="images") as cache:
         with pytest.raises(weir.ArgumentError) as caught:
             cache.get(of_last(comm, wrong, [1]))
@@ -335,7 +335,7 @@ def test_a_loop_over_epochs_resumes(comm, cache, stop):
 
 
 def test_lifetimes(comm, cache):
-    """Batches outlive their loader; what nobody has closed is destroyed with the last that refers to it."""
+    """Batches outlive their loader. Objects that are not closed are destroyed with their last reference."""
     batch = weir.SampleLoader(cache, batch=4, shuffle="none").next()
     images, samples = batch.items, batch.samples.copy()
     cache.close()

@@ -1,4 +1,4 @@
-"""Gradients as bytes: what a rank encodes, others decode without a plan."""
+"""Gradients as bytes: other ranks decode them without a plan."""
 import numpy as np
 import pytest
 
@@ -16,7 +16,7 @@ def make(comm):
 
 
 def test_contributions_travel_as_bytes(comm, add):
-    """What all ranks encode adds up, with what waits, to what they give."""
+    """The encoded bytes of all ranks and their residuals add up to their gradients."""
     given = gradient_of(comm.rank)
     with make(comm) as plan:
         data = plan.encode(given)

@@ -42,7 +42,7 @@ def run(comm, fused):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_calls(comm, add, dtype):
-    """What ranks hand in is what is delivered to them and what waits."""
+    """The ranks' gradients equal the delivered updates plus the residuals."""
     with make(comm, scheme="ahead_inter", type=dtype, algorithm="topk_allgather") as fused:
         gradients = gradients_of(comm.rank, dtype)
         given = {name: gradient.copy() for name, gradient in gradients.items()}
@@ -121,7 +121,7 @@ def test_torch_tensors(comm):
 
 
 def test_lifetimes(comm):
-    """Arrays live until their update is there, and residuals longer than the object."""
+    """Arrays live until their update has arrived, and residuals longer than the object."""
     with weir.Communicator() as other:
         with make(other, scheme="none") as fused:
             gradients = gradients_of(comm.rank)
@@ -142,7 +142,7 @@ def test_lifetimes(comm):
         del residual
 
 
-BAD = {  # what the last rank hands in, what it hears, and what the others hear
+BAD = {  # what the last rank hands in, its error, and the others' error
     "a list": (lambda: [0.0] * 800, "the gradient of 'decoder.weight' is of type list: give a NumPy array", "gave a null gradient"),
     "another type": (lambda: np.zeros(800), "has type float64; the fused allreduce takes float32", "gave a null gradient"),
     "too short": (lambda: np.zeros(799, np.float32), "gave a gradient of 799 elements", "gave a gradient of 799 elements"),
@@ -152,7 +152,7 @@ BAD = {  # what the last rank hands in, what it hears, and what the others hear
 @pytest.mark.parametrize("what", BAD)
 @pytest.mark.parametrize("tensor", ["decoder.weight", None])
 def test_bad_arrays_of_one_rank(comm, what, tensor):
-    """Every rank gets an error as it waits, the one with the bad array its own text; the next iteration is as any other."""
+    """Every rank gets an error in its wait; the rank with the bad array gets its own text. The next iteration works."""
     bad, mine, theirs = BAD[what]
     with make(comm, scheme="none") as fused:
         hand_in(fused, {**gradients_of(comm.rank), **of_last(comm, {"decoder.weight": bad()}, {})})
@@ -206,7 +206,7 @@ def test_bad_tensors_of_one_rank(comm, tensors, text):
 
 
 def test_closed_within_an_iteration(comm):
-    """Destruction finishes what the other ranks wait for, who hear of it."""
+    """Destruction finishes the operations that other ranks wait for, and these get an error."""
     fused = make(comm, name="gone")
     gradients = gradients_of(comm.rank)
     if comm.rank == 0:
@@ -244,7 +244,7 @@ def test_ctrl_c_ends_a_wait(comm, tensor):
 
 @pytest.mark.parametrize("before", [True, False])
 def test_ctrl_c_around_a_call(comm, monkeypatch, before):
-    """What was interrupted is made up for by the next call, where C has not heard of it, and not made twice where it has."""
+    """The next call repeats an interrupted call that has not reached C, and does not repeat one that has."""
 
     def interrupted(self):
         if not before:

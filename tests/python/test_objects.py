@@ -1,4 +1,4 @@
-"""What all objects have in common: configurations, keywords, states, their end, and Ctrl-C as they are made."""
+"""Common properties of all objects: configurations, keywords, states, their end, and Ctrl-C during construction."""
 import copy
 import pickle
 
@@ -56,7 +56,7 @@ def test_what_it_says_of_itself(comm, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bad_keywords_of_one_rank(comm, kind):
-    """All ranks hear what is wrong."""
+    """All ranks get the error."""
     cls, more, usual, wrong, misspelt = KINDS[kind]
     unknown = rf"{cls.__name__}\(\) has no keyword '{misspelt}': did you mean"
     for keywords, text in ((wrong, f"{next(iter(wrong))} is "), ({misspelt: 1}, unknown), ({"name": 5}, "name is 5")):

@@ -23,7 +23,7 @@ def make(comm, **keywords):
 
 
 def run(work):
-    """A run is as any other, whatever was before."""
+    """Checks that a run gives the right results."""
     np.testing.assert_array_equal(work.run(squares).view(np.float64), SQUARES)
 
 
@@ -118,7 +118,7 @@ def test_what_a_body_throws_every_rank_throws(comm, thrown, kind, division):
 
 
 def test_ctrl_c_in_a_body(comm):
-    """The other ranks hear of it, and the next run is as any other."""
+    """The other ranks get the error, and the next run works."""
 
     def body(part, result):
         if part == 0:

@@ -33,7 +33,7 @@ def peers(comm):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_results_and_residuals(comm, add, dtype):
-    """What ranks give is what is delivered to them and what waits, in arrays of the plan's type."""
+    """The ranks' gradients equal the delivered updates plus the residuals, in arrays of the plan's type."""
     with make(comm, type=dtype, algorithm="gtopk", density=0.02) as plan:
         gradient = random_gradient(comm.rank, 1000, 0, dtype)
         indices, values = plan.run_sparse(gradient)
@@ -127,7 +127,7 @@ def test_operations(comm):
 
 
 def test_lifetimes(comm):
-    """Arrays live as long as their run, whether anybody keeps the operation or not, and results longer than their plan."""
+    """Arrays live as long as their run, even if the program drops the operation, and results longer than their plan."""
     with weir.Communicator() as other:
         with weir.AllreducePlan(other, count=1000) as plan:
             operation = plan.start(gradient_of(comm))
@@ -141,7 +141,7 @@ def test_lifetimes(comm):
             np.testing.assert_array_equal(now, then)
         del now, indices, values, residual
     with make(comm) as plan:
-        plan.start(gradient_of(comm))  # nobody keeps the operation
+        plan.start(gradient_of(comm))  # the operation is dropped
         gc.collect()
         plan.wait()
 
@@ -182,7 +182,7 @@ BAD = {
 
 @pytest.mark.parametrize("what", BAD)
 def test_bad_arrays_of_one_rank(comm, what):
-    """Every rank gets an error, the one with the bad array its own text, and the plan goes on."""
+    """Every rank gets an error, the rank with the bad array its own text, and the plan still works."""
     bad, text = BAD[what]
     mine = bad() if is_last(comm) else np.zeros(1000, np.float32)
     with make(comm) as plan:
@@ -308,7 +308,7 @@ def test_closing_while_another_thread_waits(comm):
 @pytest.mark.parametrize("algorithm", ["oktopk", "dense_ring"])
 @pytest.mark.parametrize("before", [True, False])
 def test_ctrl_c_around_a_start(comm, monkeypatch, algorithm, before):
-    """The array in flight stays alive, and the call may be waited for, whether C has heard of it or not."""
+    """The array in flight stays alive, and the program may wait for the call, even if it has not reached C."""
     begin = _handles.Run.begin
 
     def interrupted(run):
@@ -337,7 +337,7 @@ def test_ctrl_c_around_a_start(comm, monkeypatch, algorithm, before):
 
 
 def test_forks_are_refused(comm):
-    """What a child of a rank sends, the other ranks would take for its parent's."""
+    """Calls in a child process are refused, because other ranks would take its messages for its parent's."""
     gradient = gradient_of(comm)
     with make(comm) as plan:
         child = os.fork()
@@ -408,7 +408,7 @@ def test_what_a_wait_takes_is_counted(comm, peers):
 
 
 def test_a_plan_dropped_in_another_thread(comm):
-    """It is destroyed there, or by the next call where the communicator is in use."""
+    """It is destroyed there, or by the next call if the communicator is in use."""
     plans = [make(comm, name="dropped")]
     comm._handle.enter()
     thread = threading.Thread(target=plans.clear)

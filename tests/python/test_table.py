@@ -36,7 +36,7 @@ def test_training(comm, table, dtype):
     assert statistics.tokens == 4 and "tokens" in str(statistics)
     for nothing in ([], np.empty(0, np.int64)):
         assert table.lookup(nothing).result().shape == (0, WIDTH)
-    for _ in range(2):  # nobody keeps the operations
+    for _ in range(2):  # the operations are dropped
         table.prefetch(ids)
         table.prefetch(ids)
         table.lookup(ids).wait()
@@ -131,7 +131,7 @@ def test_other_bad_calls_of_one_rank(comm, table):
 
 
 def test_ctrl_c_before_a_start(comm, table, monkeypatch):
-    """wait() makes the call, and what it reads is still there."""
+    """wait() makes the call, and its arrays are still alive."""
     before = table.export_rows(0, ROWS)
     table.lookup(IDS).wait()
     with monkeypatch.context() as patch:

@@ -86,7 +86,7 @@ def loss_of(model, inputs):
 
 
 def gradients_of(module):
-    """By name, copied; of parameters without a gradient 0."""
+    """Returns copies of the gradients by name, or zeros for parameters without a gradient."""
     return {
         name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone()
         for name, parameter in module.named_parameters()
@@ -94,7 +94,7 @@ def gradients_of(module):
 
 
 def own_gradients(module, inputs):
-    """Of this rank alone, at the parameters of `module`, which stays as it is."""
+    """Returns the gradients of this rank alone at the parameters of `module`, which does not change."""
     values = torch.autograd.grad(loss_of(module, inputs), list(module.parameters()), allow_unused=True)
     return {
         name: torch.zeros_like(parameter) if value is None else value
@@ -103,7 +103,7 @@ def own_gradients(module, inputs):
 
 
 class Balance:
-    """That what ranks give is what they are given and what waits."""
+    """Checks that the ranks' gradients equal the delivered updates plus the residuals."""
 
     def __init__(self, comm, add):
         self.comm, self.add = comm, add
@@ -400,7 +400,7 @@ def test_shapes_that_change_on_one_rank(comm, shape):
 
 
 def test_ctrl_c_in_a_run(comm, add):
-    """wait() goes on with it, and nothing is lost."""
+    """wait() continues it, and nothing is lost."""
     if comm.size == 1:
         pytest.skip("one rank waits for nobody")
     model = three()
@@ -703,7 +703,7 @@ def test_fused_gradients_that_are_refused(comm):
 
 
 class Scaler:
-    """What torch.cuda.amp.GradScaler does, also without a GPU: PyTorch 1.13 has one for GPUs only."""
+    """Does the same as torch.cuda.amp.GradScaler, also without a GPU: PyTorch 1.13 has one for GPUs only."""
 
     def __init__(self, scale, growth_interval=2000):
         self._value, self._interval, self._good, self._found = scale, growth_interval, 0, False
@@ -736,7 +736,7 @@ class Scaler:
 
 
 def scalers(scale, growth_interval):
-    """PyTorch's own, where it has one for CPUs."""
+    """PyTorch's own scaler, if it has one for CPUs."""
     yield Scaler(scale, growth_interval)
     if hasattr(torch, "amp") and hasattr(torch.amp, "GradScaler"):
         yield torch.amp.GradScaler("cpu", init_scale=scale, growth_interval=growth_interval)
@@ -746,7 +746,7 @@ LOOPS = ("run", "ddp", "fused")
 
 
 def exchange_of(comm, loop, model, **keywords):
-    """What is trained, and what its gradients are exchanged by."""
+    """The network to train, and the object that exchanges its gradients."""
     ddp = model
     if loop == "ddp":
         ddp = DistributedDataParallel(model)
@@ -814,7 +814,7 @@ def test_an_overflow_on_one_rank_is_seen_by_all(comm, add, loop):
 
 @pytest.mark.parametrize("loop", ["run", "fused"])
 def test_what_an_overflow_makes_useless_is_not_lost(comm, add, loop):
-    """Only the first layer overflows: what was delivered of the others in that step comes with the next one."""
+    """Only the first layer overflows. The updates of the other layers in that step are delivered with the next step."""
     model, scaler, balance = network(), Scaler(2.0), Balance(comm, add)
     if loop == "run":
         exchange = weir.torch.GradientAllreduce(model, comm, density=0.02, scaler=scaler, group_elements=1)

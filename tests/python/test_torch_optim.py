@@ -1,4 +1,4 @@
-"""weir.torch.LayerOptimizer, in the place of an optimizer of PyTorch."""
+"""weir.torch.LayerOptimizer in place of a PyTorch optimizer."""
 import copy
 import io
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds docs/troubleshooting.md against the sources: every text it quotes is one that Weir can say, and no status is missing.
+"""Checks docs/troubleshooting.md against the sources: Weir can produce every text that it quotes, and no status is missing.
 
 Usage: test_error_texts.py ROOT
 """
@@ -9,7 +9,7 @@ import sys
 
 
 def texts_of(root):
-    """The string literals of the sources, adjacent ones joined; \\0 where a placeholder stands."""
+    """Returns the string literals of the sources, with adjacent ones joined, and \\0 in place of placeholders."""
     found = []
     for folder in ("src", "cuda", "capi"):
         for file in sorted((root / folder).rglob("*")):
@@ -23,7 +23,7 @@ def texts_of(root):
 
 
 def quoted(page):
-    """The texts in the first column of every table, with the lines they stand on."""
+    """Yields the texts in the first column of every table, with their lines."""
     for number, line in enumerate(page.splitlines(), 1):
         cell = re.match(r"\| `([^`]+)` \|", line)
         if cell:
@@ -31,7 +31,7 @@ def quoted(page):
 
 
 def pattern(text):
-    """… is what varies: a placeholder, or more words. The quotation marks around a placeholder need not be quoted."""
+    """Returns a pattern in which … matches a placeholder, or more words. Quotation marks around a placeholder are optional."""
     return re.compile(".*".join(re.escape(part.strip()) for part in text.split("…")))
 
 

@@ -11,17 +11,17 @@ import tempfile
 
 TABLE_HEADER = "| layer | what | may not see | libraries |"
 SOURCES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
-# How an include of a library begins, and the name that the table gives it. The C++ standard library and POSIX are free to use.
+# The beginning of a library's includes, and its name in the table. All code may use the C++ standard library and POSIX.
 LIBRARIES = {"mpi": "MPI", "weir/mpi.h": "MPI", "cuda_": "CUDA", "cub/": "CUDA", "nvtx3/": "CUDA", "nccl.h": "NCCL", "hwloc": "hwloc",
              "hwy/": "Highway", "fmt/": "fmt", "nlohmann/": "nlohmann-json", "CLI/": "CLI11",
              "zlib.h": "zlib", "oneapi/tbb/": "TBB", "xxhash.h": "xxHash", "hdf5.h": "HDF5", "H5FD": "HDF5", "jpeglib.h": "libjpeg", "jerror.h": "libjpeg"}
-# What capi/interface/generate.py makes when Weir is built, by how it is included.
+# Files that capi/interface/generate.py makes during the build, by the text of their include.
 GENERATED = {"base/fields.hpp": "base/fields.hpp", "convert.hpp": "capi/convert.hpp"}
 POSIX = re.compile(r"(sys/\w+|arpa/\w+|netinet/\w+|net/if|ifaddrs|unistd|sched|dlfcn|link|fcntl|signal|pthread|poll|time)\.h")
 
 
 class Layer:
-    """One row: what it is called, where it stands, and what it may include."""
+    """One row: a layer's name, its place, and the layers that it may include."""
 
     def __init__(self, name, place, hidden, libraries):
         self.name, self.place, self.libraries = name, place, libraries
@@ -31,7 +31,7 @@ class Layer:
 
 
 def read_table(readme):
-    """The layers by the files and folders that they name, relative to src/ or to the root."""
+    """Returns the layers by their files and folders, relative to src/ or to the root."""
     layers = {}
     rows = readme.read_text().split(TABLE_HEADER, 1)
     if len(rows) < 2:
@@ -53,7 +53,7 @@ def read_table(readme):
 
 
 def layer_of(path, layers):
-    """The layer of a file, by the most specific row that names it."""
+    """Returns the layer of a file, by the most specific row that names it."""
     fitting = [name for name in layers if path == name or path.startswith(name + "/")]
     return layers[max(fitting, key=len)] if fitting else None
 
@@ -73,7 +73,7 @@ def short(root, file):
 
 
 def library_of(name):
-    """The library of <name>: '' where it needs no mention, None where it is unknown."""
+    """Returns the library of <name>: '' if it needs no mention, None if it is unknown."""
     for start, library in LIBRARIES.items():
         if name.startswith(start):
             return library
@@ -81,7 +81,7 @@ def library_of(name):
 
 
 def complaint(root, file, bracket, name, layers):
-    """What is wrong with one #include, or None."""
+    """Returns what is wrong with one #include, or None."""
     own = layer_of(short(root, file), layers)
     if own is None:
         return "the table has no row for this file"
@@ -106,7 +106,7 @@ def complaint(root, file, bracket, name, layers):
 
 
 def check(root):
-    """All violations, one line each, and the number of files read."""
+    """Returns all violations, one line each, and the number of files read."""
     layers = read_table(root / "src/README.md")
     files = [file for folder in ("src", "catalogue", "cuda", "capi") for file in sorted((root / folder).rglob("*")) if file.suffix in SOURCES]
     found = []

@@ -16,7 +16,7 @@ def output(*command):
 
 
 def read_help(weir, words=()):
-    """The options of a command and of all below it: {("bench", "select"): {"--count", ...}, ...}."""
+    """Returns the options of a command and of all below it: {("bench", "select"): {"--count", ...}, ...}."""
     text = output(weir, *words, "--help")
     options = set()
     for line in re.findall(r"^  (-\S+)", text, re.M):
@@ -29,7 +29,7 @@ def read_help(weir, words=()):
 
 
 def read_page(page):
-    """The same from the page, whose sections are named after the commands, and the settings that it names."""
+    """Returns the same from the page, whose sections are named after the commands, and the settings that it names."""
     found, section, settings = {(): set()}, None, set()
     lines = page.replace("\\-", "-").splitlines()
     for before, line in zip(lines, lines[1:]):

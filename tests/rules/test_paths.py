@@ -16,12 +16,12 @@ def pages(root):
 
 
 def without_blocks(text):
-    """Code has brackets, parentheses and number signs of its own."""
+    """Removes code, which has its own brackets, parentheses and number signs."""
     return re.sub(r"(?m)^    .*", "", re.sub(r"(?ms)^```.*?^```$", "", text))
 
 
 def anchors(page):
-    """The anchors of its headings, as GitHub makes them: the second of a title gets -1."""
+    """Returns the anchors of a page's headings, as GitHub makes them: the second of a title gets -1."""
     found = set()
     for title in re.findall(r"(?m)^#+ (.*)", without_blocks(page.read_text())):
         plain = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

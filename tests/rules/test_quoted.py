@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# Without this machine's own figures.
+# Run without this machine's own figures.
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("WEIR_")}
 CLEAN |= {"XDG_CONFIG_HOME": "/nonexistent", "HOME": "/nonexistent"}
 
@@ -29,7 +29,7 @@ def found(pattern, text):
 
 
 def verdict(said):
-    """In the words of the page."""
+    """Returns the verdict in the words of the page."""
     if "\ncheapest: " in said:
         one = found(r"^cheapest: (\w+), ([\d.]+) ms, ([\d.]+) times as fast", said)
         return f"`{one[1]}`, {float(one[2]):.1f} ms, {one[3]} times as fast"
@@ -38,7 +38,7 @@ def verdict(said):
 
 
 def quotes_of_which_algorithm(weir, docs):
-    """What, as quoted, and as it is."""
+    """Yields what is compared, as quoted and as printed."""
     text = (docs / "which-algorithm.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\d+Gbit,\d+us)` \| (.*?)(?: as the best dense algorithm)? \|$", text, re.M)
     if len(rows) != 5:
@@ -56,7 +56,7 @@ def quotes_of_which_algorithm(weir, docs):
 
 
 def quotes_of_add_an_algorithm(weir, docs):
-    """All rows of the block but that of the algorithm that is added."""
+    """Returns all rows of the block except the added algorithm's."""
     block = found(r"^    \$ build/bin/weir predict (.*)\n((?:    .*\n)+)", (docs / "add-an-algorithm.md").read_text(encoding="utf-8"))
     said = predict(weir, *block[1].split())
     for quoted in re.findall(r"^    (\w+ +\d.*)$", block[2], re.M):

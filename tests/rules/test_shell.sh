@@ -1,5 +1,5 @@
 #!/bin/bash
-# Every script in the tree $1 is clean by shellcheck.
+# Checks every script in the tree $1 with shellcheck.
 set -euo pipefail
 command -v shellcheck >/dev/null || { echo "skipped: shellcheck is not installed"; exit 0; }
 cd "$1"

@@ -25,7 +25,7 @@ def squeezed(text):
 
 
 def block_after(text, at):
-    """Where the content of the fenced block, or of the table, that begins at `at` lies."""
+    """Returns the place of the content of the fenced block, or of the table, that begins at `at`."""
     found = re.compile(r"```\w*\n(.*?)^```$|((?:\|[^\n]*\n)+)", re.S | re.M).match(text, at)
     return found and found.span(1 if found[1] is not None else 2)
 

@@ -1,4 +1,4 @@
-// The algorithm and the compressor that tools/new-algorithm and tools/new-compressor have written, run by plans.
+// Runs plans with the algorithm and the compressor that tools/new-algorithm and tools/new-compressor have written.
 #include "collectives/allreduce.hpp"
 #include "compress/compressor.hpp"
 #include "support/catch.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t n = 1000;
 
-/// Both plans deliver the same, and leave the same behind.
+/// Checks that both plans deliver the same update and leave the same residual.
 void check_same(const Communicator& comm, const AllreduceConfig& a, const AllreduceConfig& b, RankCheck& check) {
   AllreducePlan written(comm, a), copied(comm, b);
   for (int t = 0; t < 3; ++t) {
@@ -32,7 +32,8 @@ TEST_CASE("a written algorithm stands last in the registry, and delivers what th
     CAPTURE(ranks);
     RankCheck check;
     run_ranks(ranks, [&](Communicator& comm) {
-      check_same(comm, {.count = n, .k = 20, .algorithm = "test_ring_of_rows"}, {.count = n, .k = 20, .algorithm = "topk_allgather"}, check);
+      check_same(comm, {.count = n, .k = 20, .algorithm = "test_ring_of_rows"},
+                 {.count = n, .k = 20, .algorithm = "topk_allgather"}, check);
     });
     REQUIRE(check.failure() == "");
   }

@@ -9,7 +9,7 @@ for file in src/collectives/algorithms.def src/compress/compressors.def src/comp
   cp "$sources/$file" "$tree/$file"
 done
 
-# touches TOOL NAME ...: runs it, and fails unless it touches three files
+# touches TOOL NAME ...: runs the tool, and fails unless it touches three files
 touches() {
   tool=$1
   shift
@@ -26,7 +26,7 @@ touches new-algorithm test_ring_of_rows
 touches new-compressor test_momentum_of_rows --like dgc
 touches new-compressor test_signs_of_rows
 
-# refuses TOOL TEXT NAME ...: it says TEXT and changes nothing
+# refuses TOOL TEXT NAME ...: checks that the tool prints TEXT and changes nothing
 refuses() {
   tool=$1 text=$2
   shift 2

@@ -12,7 +12,7 @@ using namespace weir;
 
 namespace {
 
-/// Whether `count` indices below `range` come back, and are packed as plain loops pack them.
+/// Returns whether `count` indices below `range` survive packing, and are packed as plain loops pack them.
 bool come_back(int low_bits, std::int64_t count, std::uint32_t range) {
   std::mt19937 random(static_cast<unsigned>(low_bits + count));
   std::set<std::uint32_t> chosen;

@@ -1,4 +1,5 @@
-// test_contribution.cpp: the law of contributions by itself, without ranks: what was there goes to what stays and what is delivered.
+// test_contribution.cpp: tests the law of contributions without ranks: old residual and gradient = new residual + delivered
+// entries.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,7 +42,7 @@ class Modelled {
     return run_here(contribution_.select(gradient.data(), k));
   }
 
-  /// Delivers some of the entries, hands a part of some back, and returns the most that is lost, in roundings.
+  /// Delivers some of the entries, gives back a part of some, and returns the largest loss, in roundings.
   double settle(std::mt19937_64& random) {
     const SparseVector<float> sent = contribution_.travelling();
     std::vector<std::uint32_t> taken, back;
@@ -52,7 +53,7 @@ class Modelled {
       const bool delivered = random() % 2 == 0;  // others may deliver what this rank has not selected
       if (delivered) {
         taken.push_back(i);
-        taken_values.push_back(0);  // of all ranks: a contribution looks at indices alone
+        taken_values.push_back(0);  // a contribution reads only the indices of other ranks' entries
       }
       if (selected && delivered) {
         const float undelivered = random() % 4 == 0 ? sent.values[e] / 2 : 0;
@@ -78,7 +79,7 @@ class Modelled {
     return lost;
   }
 
-  /// Returns the most that the residual is off what it was before select(), in roundings.
+  /// Returns the largest difference of the residual from its value before select(), in roundings.
   double roll_back(bool gradient_is_there) {
     contribution_.roll_back(gradient_is_there);
     double off = 0;
@@ -100,7 +101,7 @@ class Modelled {
   HostArrays<float> memory_;
   Contribution<HostArrays<float>> contribution_;
   std::vector<double> residual_, velocity_, last_, sums_, next_velocity_;
-  std::vector<double> largest_;  // magnitude so far, of which errors are counted in roundings
+  std::vector<double> largest_;  // largest magnitude so far, the unit of roundings
   std::vector<float> before_;
   const std::vector<float>* gradient_ = nullptr;
 };
@@ -116,10 +117,8 @@ const Feedbacks feedbacks[] = {{"plain", {}},
                                {"differences", {.momentum = {}, .differences = true}}};
 
 ContributionRules rules_of(std::int64_t n, std::int64_t k, const FeedbackRules& feedback, WireValues values) {
-  return {.selection = {.count = n, .largest_k = k},
-          .most_selected = k,
-          .feedback = feedback,
-          .wire = {WireFormat::compact, values}};
+  return {
+      .selection = {.count = n, .largest_k = k}, .most_selected = k, .feedback = feedback, .wire = {WireFormat::compact, values}};
 }
 
 }  // namespace

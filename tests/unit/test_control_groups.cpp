@@ -1,4 +1,4 @@
-// test_control_groups.cpp: what groups of version 1 and 2 allow, read from files that are as the kernel's.
+// test_control_groups.cpp: the limits of control groups of version 1 and 2, read from files like the kernel's.
 #include <cmath>
 #include <fstream>
 

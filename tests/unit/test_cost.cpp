@@ -1,4 +1,4 @@
-// Cost functions against figures worked out by hand, and the choice among them.
+// Cost functions against figures computed by hand, and the choice by cost.
 #include "codec/wire.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/oktopk_cost.hpp"
@@ -14,7 +14,7 @@ using Catch::Approx;
 namespace weir::test {
 namespace {
 
-/// Slow enough for every term to show.
+/// Returns a machine so slow that every term matters.
 Machine slow_machine() {
   Machine machine;
   machine.links[static_cast<std::size_t>(Level::node)] = Link{0.1, 0, 1000, 1000, 4000};
@@ -24,7 +24,7 @@ Machine slow_machine() {
   return machine;
 }
 
-/// 4 ranks, 6400 bytes, 80 entries of 8 bytes.
+/// Returns a problem of 4 ranks, 6400 bytes, and 80 entries of 8 bytes.
 Problem small_problem(int nodes) {
   return {.count = 1600,
           .k = 80,
@@ -141,7 +141,7 @@ TEST_CASE("costs of two switches with two nodes each, by hand") {
   const double part = part_split + 3 * (1 + 520 / 50.0) + (1 + 12 / 50.0) + (1 + 3.2) + 39 / 320.0 + .25 + .5;
   const double announce = 1 + 56 / 50.0, gather = .5 + (.5 + .24) + (.5 + 3.2);
   REQUIRE(hi_oktopk_row.cost(machine, problem).seconds() == Approx(1.25 + group + announce + part + gather + 1 + 2));
-  // Other algorithms do not go along switches.
+  // Other algorithms do not use switches.
   REQUIRE(oktopk_row.cost(machine, problem).seconds() == Approx(oktopk_row.cost(machine, small_problem(4)).seconds()));
 
   problem = small_problem(4);  // three nodes on one switch, one on the other: one part
@@ -299,7 +299,7 @@ TEST_CASE("the schedule of oktopk: one round for few entries of few ranks, phase
     REQUIRE(choose(ranks, 1000).schedule == ExchangeSchedule::phased);
     REQUIRE(choose(ranks, 1000, {.radix = 16}) == ScheduleChoice{.schedule = ExchangeSchedule::phased, .radix = 16});
   }
-  // The room of phases is bounded, unless they are asked for: ranks beyond a power of two need more.
+  // The buffers of phases are bounded unless phases are requested; ranks beyond a power of two need more.
   REQUIRE(choose(1024, 4000).schedule == ExchangeSchedule::phased);
   REQUIRE(choose(1023, 4000).schedule == ExchangeSchedule::direct);
   REQUIRE(choose(1024, 5000).schedule == ExchangeSchedule::direct);
@@ -321,7 +321,7 @@ TEST_CASE("alltoallv directly and by node, by hand") {
   REQUIRE(by_node(two).seconds == Approx((.1 + .024) + (.1 + .2) + .25 + (1 + 400 / 50.0) + (.1 + .2) + (.1 + .1)));
   REQUIRE(by_node(two).bytes_across == 400);
   REQUIRE(by_node(two).bytes_in_node == 24 + 200 + 200 + 100);
-  // Two gateways a node share what it can send; with five nodes each has two turns.
+  // Two gateways per node share its bandwidth. With five nodes each gateway sends twice.
   REQUIRE(by_node(three).seconds == Approx((.1 + .024) + (.1 + .2) + .25 + (1 + 400 / 25.0) + (.1 + .2) + (.1 + .1)));
   REQUIRE(by_node(five).seconds == Approx((.1 + .048) + (.1 + .4) + .5 + (1 + .25 + 800 / 25.0) + (.1 + .4) + (.1 + .1)));
   REQUIRE(by_node(uneven).seconds == Approx((.1 + 2 * .016) + (.1 + .2) + 300 / 1600.0 + (1 + 300 / 50.0) + (.1 + .2) + (.1 + .2)));
@@ -347,7 +347,7 @@ TEST_CASE("small blocks for many ranks travel by node, large ones directly") {
     CAPTURE(ranks);
     for (double bytes = 1; bytes < 1e8; bytes *= 8) REQUIRE_FALSE(by_node(ranks, bytes));
   }
-  // Where a message across costs no more than one inside, nothing is won.
+  // If a message between nodes costs no more than one inside, there is no gain.
   Machine flat = machine;
   flat.links[static_cast<std::size_t>(Level::system)] = flat.links[static_cast<std::size_t>(Level::node)];
   REQUIRE_FALSE(by_node_is_cheaper(flat, make_problem(Topology(synthetic_machine("node:2 rank:2"), 0), 0, 0), 8));

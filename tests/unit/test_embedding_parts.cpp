@@ -1,4 +1,4 @@
-// The pure parts of embedding tables: who holds what, equal keys brought together, and the optimizers against their formulas.
+// The pure parts of embedding tables: which rank holds what, grouping of equal keys, and the optimizers against their formulas.
 #include <cmath>
 #include <map>
 #include <random>
@@ -26,7 +26,7 @@ bool inside(const Part& part, std::int64_t rows, std::int64_t width) {
          part.columns >= 0 && part.first_column + part.columns <= width;
 }
 
-/// No two parts overlap, all lie in the table, and their elements add up to it.
+/// Returns whether no two parts overlap, all lie in the table, and their elements add up to it.
 bool covers_once(const Partition& partition, int ranks) {
   std::int64_t elements = 0;
   for (int a = 0; a < ranks; ++a) {
@@ -52,7 +52,7 @@ bool ascends(const Partition& partition, int ranks) {
   return true;
 }
 
-/// The obvious way.
+/// Returns the places of each key, in the obvious way.
 std::map<std::uint32_t, std::vector<std::uint32_t>> places_of(const std::vector<std::uint32_t>& keys) {
   std::map<std::uint32_t, std::vector<std::uint32_t>> places;
   for (std::size_t i = 0; i < keys.size(); ++i) places[keys[i]].push_back(static_cast<std::uint32_t>(i));

@@ -1,4 +1,4 @@
-// The engine and the in-process transport: priorities, order of messages, deadlines, big messages' bookkeeping.
+// The engine and the in-process transport: priorities, order of messages, deadlines, bookkeeping of large messages.
 #include <thread>
 
 #include "async/channel.hpp"

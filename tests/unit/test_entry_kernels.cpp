@@ -1,4 +1,4 @@
-// test_entry_kernels.cpp: kernels on sorted sparse vectors and on samples, the same tests on every memory space, as in
+// test_entry_kernels.cpp: runs the same tests of kernels on sorted sparse vectors and on samples in every memory space, as in
 // test_kernels.cpp.
 #include <algorithm>
 #include <cmath>
@@ -32,7 +32,7 @@ namespace reference = weir::kernels::reference;
 
 Indices sorted_indices(std::size_t count, std::uint32_t range, unsigned seed) {
   std::mt19937 random(seed);
-  std::set<std::uint32_t> chosen;  // Floyd's sampling: as many draws as indices, however dense
+  std::set<std::uint32_t> chosen;  // Floyd's sampling needs one draw per index, at any density
   for (auto last = range - static_cast<std::uint32_t>(count); last < range; ++last) {
     if (!chosen.insert(random() % (last + 1)).second) chosen.insert(last);
   }
@@ -45,7 +45,7 @@ TEMPLATE_TEST_CASE("merge_add unites sorted vectors", "[kernels]", WEIR_ALL_KERN
   using T = typename TestType::T;
   for (const std::size_t a_count : {0, 1, 2, 3, 16, 65, 1000, 40000}) {
     for (const std::size_t b_count : {0, 1, 2, 17, 64, 1001, 40000}) {
-      // Sparse, dense, and as dense as can be, where nearly all indices are in both.
+      // Sparse, dense, and of maximal density, at which nearly all indices are in both.
       const auto largest = static_cast<std::uint32_t>(std::max({a_count, b_count, std::size_t{1}}));
       for (const std::uint32_t range : {1000 * largest, 3 * largest, largest}) {
         if (left_out()) continue;
@@ -333,7 +333,7 @@ TEMPLATE_TEST_CASE("indices are counted by region, cut into equal parts and shif
     Guarded<std::uint32_t> source(indices);
     for (const int regions : {1, 2, 7, 300}) {
       const auto size = static_cast<std::size_t>(regions);
-      // Some regions are empty, and some indices are in none.
+      // Some regions are empty, and some indices are in no region.
       std::vector<std::uint64_t> boundaries(size + 1);
       for (std::uint64_t& boundary : boundaries) boundary = 10000 + random() % 80000;
       std::sort(boundaries.begin(), boundaries.end());

@@ -1,4 +1,4 @@
-// What one rank has wrong, in one word: the largest kind wins, then the lowest rank.
+// A rank's error in one word: the largest kind wins, then the lowest rank.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// When a thread that waits yields, and when it sleeps.
+// Tests when a waiting thread yields, and when it sleeps.
 #include "base/give_way.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
-// test_kernels.cpp: the same tests on the kernels of every memory space, each bit for bit against what the contract says, hence
-// against each other.
+// test_kernels.cpp: runs the same tests on the kernels of every memory space. Each must equal the contract bit for bit, so all are
+// equal.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -191,7 +191,7 @@ TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) 
 
 TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contract", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
-  // A GPU adds in another order: sums differ by rounding, and by any amount where magnitudes are not finite.
+  // A GPU adds in another order. Sums differ by rounding, and by any amount if magnitudes are not finite.
   const auto same_sum = [](double a, double b, double magnitudes) {
     if (!TestType::on_host) return std::abs(a - b) <= 1e-12 * magnitudes || !std::isfinite(magnitudes);
     return std::bit_cast<Key<double>>(a) == std::bit_cast<Key<double>>(b) || (a != a && b != b);
@@ -308,7 +308,7 @@ TEMPLATE_TEST_CASE("waxpby rounds products and sums by themselves", "[kernels]",
       const auto x = numbers<T>(kind, n, 7), y = numbers<T>(Kind::heavy_tailed, n, 8);
       std::vector<T> scaled(x), both(x);
       for (std::size_t i = 0; i < x.size(); ++i) {
-        volatile T ax = a * x[i], by = b * y[i];  // so that no compiler fuses them
+        volatile T ax = a * x[i], by = b * y[i];  // volatile, so that no compiler fuses them
         scaled[i] = ax;
         both[i] = ax + by;
       }

@@ -1,4 +1,4 @@
-// Machines: files, their errors, where they are found, and measuring.
+// Machines: files and their errors, the search for files, and measurement.
 #include <unistd.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A folder of this test's own, and an environment that finds nothing elsewhere.
+/// This test's own folder, and an environment in which no other machine file is found.
 class Folder {
  public:
   Folder() : path_(std::filesystem::temp_directory_path() / ("weir_test_model." + std::to_string(getpid()))) {
@@ -39,7 +39,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-/// The built-in machine as JSON, with `change` applied.
+/// Returns the built-in machine as JSON, with `change` applied.
 template <class Change>
 std::string changed(Change change) {
   Json json = Json::parse(format_machine(builtin_machine()));
@@ -66,7 +66,7 @@ struct Figure {
   bool may_be_zero = false;
 };
 
-/// Every figure of a machine with all levels.
+/// Returns every figure of a machine with all levels.
 std::vector<Figure> figures_of(Machine& machine) {
   std::vector<Figure> figures = {{&machine.mpi_allreduce_factor}};
   for (std::size_t level = 1; level < level_count; ++level) {
@@ -81,7 +81,7 @@ std::vector<Figure> figures_of(Machine& machine) {
   return figures;
 }
 
-/// With all levels, and 1 for every figure.
+/// Returns a machine with all levels, and 1 for every figure.
 Machine round_machine() {
   Machine machine = builtin_machine();
   for (std::size_t level = 1; level < level_count; ++level) machine.links[level] = Link{};

@@ -11,7 +11,7 @@ using namespace weir;
 
 namespace {
 
-/// The nearest of G's finite values, infinity included, by trying all: slow and obvious.
+/// Returns the nearest of G's values, infinity included, by trying all: slow and obvious.
 template <class G>
 float nearest(float x) {
   float best = 0;
@@ -20,7 +20,7 @@ float nearest(float x) {
   for (std::uint32_t bits = 0; bits < 0x8000; ++bits) {
     float value = widen(G{static_cast<std::uint16_t>(bits)});
     if (std::isnan(value)) break;
-    // What would be the next finite value stands for infinity.
+    // The value after the largest finite one stands for infinity.
     const double place = std::isinf(value)
                              ? 2.0 * widen(G{static_cast<std::uint16_t>(bits - 1)}) - widen(G{static_cast<std::uint16_t>(bits - 2)})
                              : value;

@@ -1,4 +1,4 @@
-// Configurations of plans: what is refused, and the density schedule.
+// Configurations of plans: refused ones, and the density schedule.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +17,7 @@ void refuses(const AllreduceConfig& config, const std::string& text) {
   REQUIRE_THROWS_WITH(check_config(config), ContainsSubstring(text));
 }
 
-/// k of every iteration until the warm-up is over.
+/// Returns k of every iteration until the warm-up is over.
 std::vector<std::int64_t> ks(std::int64_t count, std::int64_t k, std::int64_t warmup) {
   std::vector<std::int64_t> all;
   for (std::int64_t t = 0; t <= warmup; ++t) all.push_back(scheduled_k({.count = count, .k = k, .warmup_iterations = warmup}, t));

@@ -1,4 +1,4 @@
-// test_read_ahead.cpp: selection's two ways through memory have the same results; large arrays find out which is faster.
+// test_read_ahead.cpp: both ways of selection through memory have the same results. Large arrays measure which is faster.
 #include <vector>
 
 #include "kernels/kernels.hpp"
@@ -9,7 +9,7 @@
 namespace weir::test {
 namespace {
 
-/// What a selection out of a large array leaves.
+/// The results of a selection from a large array.
 struct Selected {
   std::vector<float> residual, values;
   std::vector<std::uint32_t> indices;

@@ -1,4 +1,4 @@
-// test_redistribution.cpp: who gets what of a state that other ranks have saved.
+// test_redistribution.cpp: which rank gets which part of a state that other ranks have saved.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -9,7 +9,7 @@
 namespace weir::checkpoint {
 namespace {
 
-/// `groups` groups of ranks; those of a group have a range of their own each, which make up the whole.
+/// Returns the regions of groups of ranks. The ranks of a group each have a range, and these make up the whole.
 std::vector<Region> holders(std::int64_t whole, const std::vector<int>& groups) {
   std::vector<Region> regions;
   for (const int size : groups) {

@@ -1,4 +1,4 @@
-// test_row_kernels.cpp: kernels on rows, the same tests on every memory space, as in test_kernels.cpp.
+// test_row_kernels.cpp: runs the same tests of kernels on rows in every memory space, as in test_kernels.cpp.
 #include <sys/mman.h>
 
 #include <array>
@@ -25,7 +25,7 @@ using weir::test::same;
 using weir::test::same_sums;
 using Indices = std::vector<std::uint32_t>;
 
-/// Around one vector of any instruction set, and around the columns that are summed at once.
+/// Widths near the vector lengths of all instruction sets, and near the number of columns summed at once.
 constexpr std::array<std::int64_t, 18> widths{0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 64, 65, 100, 127, 128, 129, 512, 513};
 
 Indices random_rows(std::size_t count, std::uint32_t range, unsigned seed) {
@@ -35,14 +35,14 @@ Indices random_rows(std::size_t count, std::uint32_t range, unsigned seed) {
   return rows;
 }
 
-/// Where groups of these sizes begin, and the end.
+/// Returns the places at which groups of these sizes begin, and the end.
 Indices starts(const Indices& sizes) {
   Indices first{0};
   for (const std::uint32_t size : sizes) first.push_back(first.back() + size);
   return first;
 }
 
-/// As much address space as asked for; pages become memory when they are written to.
+/// Reserves address space. Pages become memory when they are written.
 template <class T>
 class AddressSpace {
  public:
@@ -55,7 +55,7 @@ class AddressSpace {
   ~AddressSpace() {
     if (data_ != nullptr) munmap(data_, bytes_);
   }
-  /// nullptr if there is not as much.
+  /// Returns the address, or nullptr if there is not enough address space.
   T* data() { return data_; }
 
  private:

@@ -1,4 +1,4 @@
-// StepSchedule: priorities by block, what is in flight, and errors that name the blocks.
+// StepSchedule: priorities by block, operations in flight, and errors that name the blocks.
 #include <weir/schedule.hpp>
 
 #include "support/catch.hpp"
@@ -65,7 +65,7 @@ TEST_CASE("what is in flight, until it is waited for or tested") {
     const int me = comm.rank();
     for (std::size_t i = 0; i < 3; ++i) start((i + static_cast<std::size_t>(me)) % 3);
     check.that(is_pending(schedule, {{"encoder", 3, 1}, {"softmax", 1, 2}}), "three in flight");
-    schedule.wait("decoder");  // nothing there
+    schedule.wait("decoder");  // nothing in flight
     schedule.wait("encoder");
     check.that(is_done(0), "the first block's sum");
     check.that(is_pending(schedule, {{"softmax", 1, 2}}), "two in flight");

@@ -1,5 +1,5 @@
-// test_selector.cpp: local selection by every method: counts, order, values, the residual afterwards, and what each method's source
-// says about its threshold.
+// test_selector.cpp: local selection by every method: counts, order, values, the residual afterwards, and the threshold's
+// properties in each method's source.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,7 +19,7 @@
 namespace weir::test {
 namespace {
 
-/// A selector in host memory, whose tasks wait for nothing.
+/// A selector in host memory, whose tasks never wait.
 template <class T>
 class HostSelector {
  public:
@@ -64,7 +64,7 @@ std::int64_t nonzero_count(const std::vector<T>& x) {
   return std::count_if(x.begin(), x.end(), [](T v) { return v != 0; });
 }
 
-/// Whether `count` entries are what the method promises for k of `nonzero`.
+/// Returns whether `count` entries are as many as the method promises for k of `nonzero`.
 bool count_is_right(const std::string& method, std::int64_t count, std::int64_t k, std::int64_t nonzero) {
   const std::int64_t possible = std::min(k, nonzero);
   if (method == "exact" || method == "mstopk") return count == possible;
@@ -99,7 +99,7 @@ void check_method(const std::string& method, Input input, std::int64_t n, std::i
     REQUIRE(selector.selection().count <= most_selected(make_threshold(method).at_most_k(), n, k));
     check_selection(selected, sums);
 
-    // The same again is the same again.
+    // A repetition gives the same result.
     REQUIRE(twin.select(gradient.data(), twin_residual.data(), k, true));
     REQUIRE(copy(twin.selection()).indices == selected.indices);
     REQUIRE(same_bits(twin_residual, residual));
@@ -113,7 +113,7 @@ void check_method(const std::string& method, Input input, std::int64_t n, std::i
     for (const std::uint32_t i : taken.indices) sums[i] = 0;
     REQUIRE(same_bits(residual, sums));
   }
-  // After reset, as when new.
+  // After a reset, the selector behaves like a new one.
   const std::vector<T> gradient = make_input<T>(input, n, 0, 1, 0);
   HostSelector<T> fresh({n, k, method_of(method, 3)});
   selector.reset();
@@ -123,8 +123,8 @@ void check_method(const std::string& method, Input input, std::int64_t n, std::i
   check_selection(copy(selector.selection()), gradient);
 }
 
-/// thres1, thres2 and their counts by CommLib Algorithm 1, lines 1 to 24, word by word, except that nothing reaches the initial
-/// thres1 and all but zeros the initial thres2.
+/// Computes thres1, thres2 and their counts by CommLib Algorithm 1, lines 1 to 24, literally, except for the initial values:
+/// nothing reaches thres1, and everything except zeros reaches thres2.
 template <class T>
 struct SlowMsTopk {
   double upper = std::numeric_limits<double>::infinity(), lower = std::numeric_limits<double>::denorm_min();
@@ -329,7 +329,7 @@ TEST_CASE("no method allocates once it is made", "[selector]") {
   const std::int64_t n = 50021, k = 500;
   for (const std::string& method : all_thresholds) {
     HostSelector<float> selector({n, k, method_of(method, 3)});
-    for (const bool warm : {false, true}) {  // the first time coroutines have no frames yet
+    for (const bool warm : {false, true}) {  // in the first pass coroutines have no frames yet
       selector.reset();
       std::vector<float> residual(static_cast<std::size_t>(n));
       for (const Input input : all_inputs()) {

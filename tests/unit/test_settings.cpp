@@ -65,7 +65,7 @@ TEST_CASE("settings come from the environment, nonsense is named") {
     if (setting.name == "WEIR_NO_SUCH_THING") told = true;
   }
   REQUIRE(told);
-  REQUIRE(misspelt_settings().empty());  // it looks like nothing of ours
+  REQUIRE(misspelt_settings().empty());  // it resembles none of Weir's settings
   for (const auto& [typo, meant] : {std::pair{"WEIR_TIMOUT", "WEIR_TIMEOUT"},
                                     {"WEIR_LOGS", "WEIR_LOG"},
                                     {"WEIR_LOG_LEVEL", "WEIR_LOG"},

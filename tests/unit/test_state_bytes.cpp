@@ -1,4 +1,4 @@
-// A saved state as bytes: what is written is read again, and what is damaged is refused wherever it is.
+// A saved state as bytes: written states are read again, and damage at any place is refused.
 #include "base/state_bytes.hpp"
 
 #include <cstring>

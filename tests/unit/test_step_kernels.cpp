@@ -1,4 +1,4 @@
-// Kernels of optimizers: every memory space gives the bits of the obvious loops, at every length.
+// Kernels of optimizers have the bits of the obvious loops in every memory space, at every length.
 #include <cmath>
 
 #include "support/catch.hpp"

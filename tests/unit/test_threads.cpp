@@ -1,4 +1,4 @@
-// test_threads.cpp: loops on several threads, and local selection on them: the bits are those of one thread.
+// test_threads.cpp: loops and local selection on several threads have the bits of one thread.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -62,7 +62,7 @@ std::span<const T> all_of(const Buffer<T>& x) {
 
 constexpr int thread_counts[] = {2, 3, 7};
 
-/// `gradients` of the iterations; after the last one, all is taken back.
+/// Checks the selection for the `gradients` of the iterations. After the last one, everything is rolled back.
 template <class T>
 void check_same_selection(const std::string& method, const std::vector<std::vector<T>>& gradients, std::int64_t k) {
   const auto n = static_cast<std::int64_t>(gradients[0].size());
@@ -97,7 +97,7 @@ cpu_set_t mask_of(pid_t thread) {
 }
 bool same(const cpu_set_t& a, const cpu_set_t& b) { return CPU_EQUAL(&a, &b) != 0; }
 
-/// The first two processors that the test may use, as cores; fewer where there are fewer.
+/// Returns the first two processors that the test may use, as cores, or fewer if there are fewer.
 std::vector<std::vector<int>> two_cores() {
   std::vector<std::vector<int>> cores;
   const cpu_set_t mine = mask_of(0);
@@ -107,7 +107,7 @@ std::vector<std::vector<int>> two_cores() {
   return cores;
 }
 
-/// A thread that has taken part besides the caller. 0: none has come within seconds, as where the build has no oneTBB.
+/// Returns a thread that has taken part besides the caller. Returns 0 if no thread has come within seconds, as without oneTBB.
 pid_t helper_of(const Threads& threads) {
   std::atomic<pid_t> helper = 0;
   for (int attempt = 0; attempt < 20 && helper == 0; ++attempt) {
@@ -211,7 +211,7 @@ TEST_CASE("threads that the program has put elsewhere stay there", "[threads]") 
   CPU_SET(cores[CPU_ISSET(cores[0][0], &before) ? 1 : 0][0], &other);
   REQUIRE(sched_setaffinity(helper, sizeof other, &other) == 0);
   for (int repeat = 0; repeat < 20; ++repeat) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it leaves the pool's work, and comes back
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time to leave the pool's work and come back
     helper_of(*threads);
   }
   REQUIRE(same(mask_of(helper), other));

@@ -1,4 +1,4 @@
-// test_topology.cpp: made-up machines of many shapes, the properties that their groups must have, and this machine itself.
+// test_topology.cpp: tests the properties of groups on made-up machines of many shapes, and on this machine.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<std::string> shapes() {
           "node:2 socket:1 numa:1 l3:1 rank:2"};
 }
 
-/// The machine with its ranks dealt out like cards, so that no group is a run of ranks.
+/// Returns the machine with its ranks dealt out like cards, so that no group has consecutive ranks.
 std::vector<Location> shuffled(const std::vector<Location>& machine) {
   std::size_t step = 3;
   while (std::gcd(step, machine.size()) != 1) ++step;
@@ -52,7 +52,7 @@ std::vector<Location> shuffled(const std::vector<Location>& machine) {
 
 std::vector<int> to_vector(std::span<const int> ranks) { return {ranks.begin(), ranks.end()}; }
 
-/// Sets an environment variable, and puts back what was there.
+/// Sets an environment variable, and restores its old value.
 class ScopedVariable {
  public:
   ScopedVariable(const char* name, const std::string& value) : name_(name) {
@@ -362,7 +362,7 @@ TEST_CASE("where the environment has another node's address, or none, the job's 
   CHECK(switch_seen("", "", "17", conf) == "spine.leaf1");
   CHECK(switch_seen("spine.leaf0." + host, "switch.switch.node", "17", conf) == "spine.leaf0");
   CHECK(switch_seen("", "", "", conf).empty());          // no job
-  CHECK(switch_seen(host, "node", "17", conf).empty());  // SLURM knows of no switches
+  CHECK(switch_seen(host, "node", "17", conf).empty());  // SLURM knows no switches
   CHECK(switch_seen("", "", "17", folder / "missing" / "slurm.conf").empty());
   std::filesystem::remove_all(folder);
 }
@@ -390,7 +390,7 @@ TEST_CASE("ranks share the GPUs of their node evenly, each near its own where th
   CHECK(node(4, 2, {0, 0, 0, 0}) == Numbers{0, 1, 2, 3});
   CHECK(node(2, 2, {1, 1, 1, 1}) == Numbers{1, 0, 1, 0});
   CHECK(node(4, 4, {-1, -1}) == Numbers{0, 1});
-  CHECK(node(4, 2, {0, 1, 1, 0}, true) == Numbers{0, 0, 0, 0});  // as SLURM binds them: each rank sees one
+  CHECK(node(4, 2, {0, 1, 1, 0}, true) == Numbers{0, 0, 0, 0});  // as SLURM binds GPUs: each rank sees one
   CHECK(node(0, 1, {0, 0}) == Numbers{-1, -1});
   CHECK(assign_gpus({}).empty());
 }
@@ -399,14 +399,14 @@ TEST_CASE("a PCI device that is not there is on no NUMA node", "[topology]") { C
 
 namespace {
 
-/// Cores first to last.
+/// Returns the cores from `first` to `last`.
 CoreSet cores(int first, int last) {
   CoreSet set;
   for (int core = first; core <= last; ++core) set.insert(core);
   return set;
 }
 
-/// What each rank of a machine gets, as text: "7" or why not.
+/// Returns the free core of each rank as text, for example "7", or the reason why it has none.
 std::vector<std::string> free_cores(const std::string& machine, const std::vector<CoreSet>& sets) {
   std::vector<Location> locations = synthetic_machine(machine);
   for (std::size_t rank = 0; rank < locations.size(); ++rank) locations[rank].cores = sets[rank % sets.size()];
@@ -506,7 +506,7 @@ TEST_CASE("progress threads get cores from above, where ranks have two or more e
   CHECK(free_cores("rank:1", {cores(3, 3)}) == Texts{"first: 1 rank shares 1 core: none is free"});
   CHECK(free_cores("rank:2", {cores(0, 2)}) ==
         Texts{"first: 2 ranks share 3 cores: none is free", "2 ranks share 3 cores: none is free"});
-  // Each node has cores of its own.
+  // Each node has its own cores.
   CHECK(free_cores("node:2 rank:2", {cores(0, 3)}) == Texts{"3", "2", "3", "2"});
   CHECK(free_cores("nodes:1,3", {cores(0, 3)}) == Texts{"3", "first: 3 ranks share 4 cores: none is free",
                                                         "3 ranks share 4 cores: none is free",

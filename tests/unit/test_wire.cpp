@@ -1,5 +1,5 @@
-// test_wire.cpp: messages of sparse vectors: what arrives is what was sent (rounded), sizes are as promised, and no message,
-// however malformed, does harm.
+// test_wire.cpp: messages of sparse vectors arrive as sent (rounded) and have the promised sizes. No malformed message does
+// harm.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -29,8 +29,8 @@ constexpr std::uint64_t full_range = std::uint64_t{1} << 32;
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// Memory of exactly `count` elements at `offset` bytes from an aligned address, so that the address sanitizer sees every step
-/// beyond.
+/// Memory of exactly `count` elements at `offset` bytes from an aligned address, so that the address sanitizer sees every access
+/// beyond it.
 template <class V>
 class Exact {
  public:
@@ -124,7 +124,9 @@ std::vector<Wire> wires() {
   std::vector<Wire> result;
   for (const WireFormat format : {WireFormat::compact, WireFormat::coo}) {
     result.push_back({format, WireValues::native});
-    if (sizeof(T) == 4) result.insert(result.end(), {{format, WireValues::bfloat16}, {format, WireValues::float16}, {format, WireValues::float16, 4}});
+    if (sizeof(T) == 4)
+      result.insert(result.end(),
+                    {{format, WireValues::bfloat16}, {format, WireValues::float16}, {format, WireValues::float16, 4}});
   }
   return result;
 }
@@ -168,7 +170,7 @@ void check_round_trip(Wire wire, const Vector<T>& v, std::uint32_t base, std::si
   REQUIRE(same_bits(values.data(), expected.data(), count));
 }
 
-/// Slow and obvious: the value of a small float format nearest to |x|, among all of its values; of two, the one with an even code.
+/// Returns, slowly, the code of a small float format whose value is nearest to |x|; of two, the even one.
 std::uint32_t nearest_code(float x, const std::vector<double>& magnitudes) {
   const double target = std::abs(static_cast<double>(x));
   const auto above = static_cast<std::size_t>(std::lower_bound(magnitudes.begin(), magnitudes.end(), target) - magnitudes.begin());
@@ -179,7 +181,7 @@ std::uint32_t nearest_code(float x, const std::vector<double>& magnitudes) {
   return static_cast<std::uint32_t>(above % 2 == 0 ? above : above - 1);
 }
 
-/// All finite magnitudes of a format, in the order of their codes.
+/// Returns all finite magnitudes of a format, in the order of their codes.
 std::vector<double> finite_magnitudes(int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   std::vector<double> result;
@@ -196,7 +198,7 @@ struct Case {
   std::uint64_t count, range;
   const char* format;
 };
-/// One message of each format, for native values of both types.
+/// One case of each format, for native values of both types.
 constexpr std::array cases{Case{1, 1u << 31, "coo"},
                            Case{1000, 12000, "elias_fano_4"},
                            Case{1000, 100000, "elias_fano_8"},
@@ -205,12 +207,12 @@ constexpr std::array cases{Case{1, 1u << 31, "coo"},
                            Case{1000, 3000, "bitmap"},
                            Case{1000, 1001, "dense"}};
 
-/// The same, long enough for three threads or seven.
+/// Cases of each format, long enough for three or seven threads.
 constexpr std::array long_cases{Case{458765, 4000000, "elias_fano_4"},     Case{458765, 40000000, "elias_fano_8"},
                                 Case{458765, 4000000000, "elias_fano_12"}, Case{196615, full_range, "elias_fano_16"},
                                 Case{458765, 1000003, "bitmap"},           Case{458765, 460001, "dense"}};
 
-/// One entry in each of as many equal parts of the range; clustered: half of them at either end.
+/// Returns a vector with one entry in each equal part of the range, or, if clustered, with half of the entries at each end.
 template <class T>
 Vector<T> make_long_vector(Spread spread, const Case& c) {
   std::mt19937_64 random(8);

@@ -1,4 +1,4 @@
-// Part grid: the exact selection of k of n floats on the axes of CUB's own benchmark of top-k, and 2^30 floats besides.
+// Part grid: the exact selection of k of n floats, on the axes of CUB's own benchmark of top-k, and of 2^30 floats.
 #include <algorithm>
 #include <memory>
 
@@ -26,7 +26,7 @@ void measure_cell(Run& run, const float* x, std::int64_t count, std::int64_t k, 
     run.report.add({"exact", count, k, entropy.name, ms, "torch.topk", *torch, 0});
 }
 
-/// The same for every k: a sort knows none.
+/// The time is the same for every k, because a sort does not depend on k.
 void measure_sort(Run& run, const float* x, std::int64_t count, const Entropy& entropy, void* stream) {
   const std::int64_t bytes = SortedTopK::bytes(count);
   if (const auto reason = run.why_not(bytes)) {

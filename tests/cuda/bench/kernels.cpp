@@ -1,4 +1,5 @@
-// Part kernels: what plans do with arrays as large as the gradient, and with the selection, at the sizes that bounds are about.
+// Part kernels: the kernels that plans run on arrays of the gradient's size and on the selection, at the sizes for which there are
+// bounds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 namespace device = kernels::cuda;
 
-/// Sectors of 32 bytes, the least that memory reads or writes, that hold some of the floats with these indices.
+/// Returns the number of sectors that hold floats with these indices. A sector of 32 bytes is the smallest access to memory.
 std::int64_t sectors_of(const std::uint32_t* indices, std::int64_t count, void* stream) {
   std::vector<std::uint32_t> list(static_cast<std::size_t>(count));
   cuda::copy(list.data(), indices, count * 4, stream);
@@ -22,7 +23,7 @@ std::int64_t sectors_of(const std::uint32_t* indices, std::int64_t count, void* 
   return std::unique(list.begin(), list.end()) - list.begin();
 }
 
-/// All kernels for one k, of 2^headline_log floats.
+/// Measures all kernels for one k of 2^headline_log floats.
 class Kernels {
  public:
   Kernels(Run& run, std::int64_t count, std::int64_t k)
@@ -41,7 +42,7 @@ class Kernels {
   }
 
  private:
-  /// `work` against `bytes` at the speed of the copy. Returns its milliseconds.
+  /// Compares `work` with `bytes` bytes at the speed of the copy. Returns its milliseconds.
   double add(const char* name, double bytes, double bound, const std::function<void()>& prepare,
              const std::function<void()>& work) {
     const double ms = run_.milliseconds(stream_.get(), prepare, work);
@@ -94,7 +95,7 @@ class Kernels {
     });
   }
 
-  /// What is done with the selection. An index and a value are 8 bytes; an entry of a dense array costs its sector.
+  /// Measures the kernels on the selection. An index and a value are 8 bytes. An entry of a dense array costs its sector.
   void measure_entries() {
     exact_.warm(gradient_.data());
     const std::int64_t entries = exact_.selected(), half = entries / 2;
@@ -102,7 +103,7 @@ class Kernels {
     const float* const values = exact_.values();
     const auto k = static_cast<double>(entries);
     const double sectors = 32 * static_cast<double>(sectors_of(indices, entries, stream_.get()));
-    // 1.5 times the bytes that it must touch
+    // the bound allows 1.5 times the time of the bytes that it must touch
     add("scatter_add", 8 * k + 2 * sectors, 1 / 1.5, nothing,
         [&] { device::scatter_add(exact_.queue(), residual_.data(), indices, values, entries); });
     add("zeros and scatter", 4 * n() + 8 * k + 2 * sectors, 0, nothing, [&] {
@@ -112,7 +113,7 @@ class Kernels {
     add("settle", (8 + 4) * k + 2 * sectors, 0, nothing, [&] {
       device::settle(exact_.queue(), residual_.data(), indices, values, {entries, nullptr}, indices, {entries, nullptr});
     });
-    // With itself: every index twice, the hardest there is.
+    // Merged with itself, every index occurs twice, which is the hardest case.
     const cuda::DeviceArray<std::int64_t> merged(1);
     add("merge_add with itself", 12 * k, 0, nothing, [&] {
       device::merge_add(exact_.queue(), indices, values, {half}, indices, values, {half}, exact_.spare_indices(),

@@ -18,18 +18,18 @@ namespace {
 
 constexpr double most_exchange = 0.4;  // of the time of a run
 
-/// When a rank had selected, exchanged and ended: milliseconds since all began.
+/// When a rank finished its selection, its exchange and the run, in milliseconds since the common start.
 struct Stages {
   double selected, exchanged, ended;
 };
 
-/// What one rank has measured.
+/// The measurements of one rank.
 struct Outcome {
   std::vector<Stages> stages;  // by iteration
   std::exception_ptr error;
 };
 
-/// All ranks begin an iteration together; the first few, in which thresholds settle, do not count.
+/// Runs iterations, which all ranks begin together. The first few, in which thresholds settle, do not count.
 std::vector<Stages> iterate(const Run& run, const AllreduceConfig& config, std::unique_ptr<Transport> transport,
                             std::barrier<>& together) {
   constexpr int warmup = 5;
@@ -80,8 +80,8 @@ std::vector<Outcome> run_ranks(const Run& run, const AllreduceConfig& config, bo
   return outcomes;
 }
 
-/// The median over iterations of when the last rank got there. The ranks share the GPU: who has selected first waits for the
-/// others' selection, so stages are told apart by the last.
+/// Returns the median over iterations of the last rank's time of a stage. The ranks share the GPU, and the first one to finish its
+/// selection waits for the others, so the last rank decides when a stage ends.
 double last(const std::vector<Outcome>& ranks, double Stages::*stage) {
   std::vector<double> list(ranks[0].stages.size());
   for (const Outcome& rank : ranks) {
@@ -90,7 +90,7 @@ double last(const std::vector<Outcome>& ranks, double Stages::*stage) {
   return median(std::move(list));
 }
 
-/// `direct`: messages are copied on the GPU, as with an MPI that takes its memory; else they go through pinned memory.
+/// Measures a plan. With `direct`, messages are copied on the GPU, as with a CUDA-aware MPI; otherwise through pinned memory.
 void measure_plan(Run& run, const AllreduceConfig& config, bool direct) {
   const std::vector<Outcome> ranks = run_ranks(run, config, direct);
   const double select = last(ranks, &Stages::selected), exchange = last(ranks, &Stages::exchanged) - select,
@@ -137,7 +137,7 @@ void measure_plans(Run& run) {
     config.algorithm = algorithm;
     config.memory = MemorySpace::cuda;
     config.density = 0.01;
-    // The gradient, what it is copied from, and the residual; the selection is small beside them.
+    // The gradient, its original, and the residual. The selection is small compared with them.
     if (const auto reason = run.why_not(run.options.ranks * 4 * count * 4)) {
       run.report.skip("plan " + algorithm, count, 0, *reason);
       continue;

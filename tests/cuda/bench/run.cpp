@@ -15,7 +15,7 @@
 namespace weir::bench {
 namespace {
 
-/// An event that knows its time, unlike cuda::Event.
+/// An event with a time, unlike cuda::Event.
 class TimedEvent {
  public:
   TimedEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDefault), "making an event"); }
@@ -47,7 +47,7 @@ void Run::measure_copy() {
   while (why_no_memory(2 * 4 * size)) size /= 2;
   const cuda::Stream stream;
   const cuda::DeviceArray<float> from(size), to(size);
-  // The best of several: clocks take a while to rise, and a slow copy would make everything else look good.
+  // Take the best of several, because clocks rise slowly, and a slow copy would make everything else look good.
   double ms = std::numeric_limits<double>::infinity();
   for (int attempt = 0; attempt < 10; ++attempt) {
     ms = std::min(ms, milliseconds(
@@ -84,7 +84,7 @@ std::optional<std::string> Run::why_not(std::int64_t bytes) const {
 std::optional<std::string> Run::why_no_memory(std::int64_t bytes) {
   std::size_t free = 0, all = 0;
   check(cudaMemGetInfo(&free, &all), "asking for free memory");
-  // What allocators round up to, and what the driver keeps.
+  // Leave room for the rounding of allocators and for the driver.
   if (static_cast<double>(bytes) * 1.05 > static_cast<double>(free))
     return fmt::format("out of memory: {} MiB are needed, {} MiB are free", bytes >> 20, free >> 20);
   return {};

@@ -1,11 +1,11 @@
 #!/bin/bash
-# bench_gpu on the SIMT machine: $1. What it prints and writes, what it skips and refuses; its times mean nothing.
+# Tests bench_gpu, $1, on the SIMT machine: what it prints, writes, skips and refuses. Its times mean nothing.
 set -euo pipefail
 bench=$1
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 fail() { echo "test_bench: $*" >&2; exit 1; }
 expect() { grep -qE -- "$2" <<<"$1" || fail "no '$2' in: $1"; }
-refuse() { # PATTERN COMMAND...: must fail, saying so
+refuse() { # PATTERN COMMAND...: must fail with this text
   local pattern=$1 out; shift
   if out=$("$@" 2>&1); then fail "accepted: $*"; fi
   expect "$out" "$pattern"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# No kernel in the PTX files "$@" has a trap. Where GPU code reads what only the host has, a constexpr array for example, CUDA's
-# compiler puts one there, and does not say so.
+# Checks that no kernel in the PTX files "$@" has a trap. If GPU code reads data that only the host has, for example a constexpr
+# array, CUDA's compiler inserts a trap without a warning.
 set -euo pipefail
 [ $# -gt 0 ] || { echo "test_traps.sh: give PTX files" >&2; exit 2; }
 for file in "$@"; do grep -q '\.entry ' "$file" || { echo "$file has no kernel" >&2; exit 1; }; done

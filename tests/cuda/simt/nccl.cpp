@@ -1,4 +1,4 @@
-// NCCL between emulated GPUs.
+// nccl.cpp: NCCL between emulated GPUs.
 #include "nccl.h"
 
 #include <algorithm>
@@ -24,14 +24,14 @@ using Fault = simt::Nccl::Fault;
 
 enum class Kind { all_reduce, reduce_scatter, reduce, all_gather, broadcast };
 
-/// What a rank's end of a communicator has to do with streams.
+/// The state of a rank's communicator on streams.
 struct Presence {
   int device = 0;
   std::atomic<bool> aborted = false;
-  std::atomic<int> on_streams = 0;  // operations that are not over
+  std::atomic<int> on_streams = 0;  // unfinished operations
 };
 
-/// What one rank calls for.
+/// One rank's call.
 struct Call {
   Kind kind;
   const void* send;
@@ -47,29 +47,29 @@ struct Call {
     return kind == other.kind && count == other.count && type == other.type && factor == other.factor && root == other.root;
   }
 };
-using Calls = std::vector<Call>;  // one, or those of a group
+using Calls = std::vector<Call>;  // a single call, or the calls of a group
 
 std::mutex mutex;
 int communicators = 0;
 
-/// What all ranks have called for. It is work on the stream of each, done once all streams have got to it.
+/// An operation that all ranks have called. It is work on each rank's stream, done once all streams have reached it.
 struct Operation {
   std::vector<Calls> of_rank;
   std::vector<bool> arrived;
   bool performed = false;
 };
 
-/// What the ranks of a communicator share.
+/// The shared state of a communicator's ranks.
 struct Clique {
   explicit Clique(int ranks) : made(static_cast<std::size_t>(ranks)) {}
   int joined = 0;
   std::vector<int> devices;
   ncclResult_t error = ncclSuccess;
   bool lost = false, stuck = false;     // see simt::Nccl::Fault
-  std::atomic<bool> unordered = false;  // an operation came before one of another communicator, made sooner, was over
-  std::vector<std::deque<Calls>> made;  // by rank: calls that not all ranks have made yet
+  std::atomic<bool> unordered = false;  // an operation began before an earlier one of another communicator had finished
+  std::vector<std::deque<Calls>> made;  // by rank: calls that some ranks have not made yet
 };
-std::map<std::string, std::shared_ptr<Clique>> cliques;  // those that not all ranks have joined
+std::map<std::string, std::shared_ptr<Clique>> cliques;  // communicators that some ranks have not joined yet
 
 template <class V>
 struct Number {
@@ -102,7 +102,7 @@ Type type_of(ncclDataType_t type) {
   }
 }
 
-/// Rank by rank, rounded to the type after each step.
+/// Reduces rank by rank, and rounds to the type after each step.
 std::vector<std::byte> sum(const std::vector<Call>& ranks, std::size_t count) {
   const Type type = type_of(ranks[0].type);
   std::vector<std::byte> result(count * type.bytes), term(type.bytes);
@@ -147,14 +147,14 @@ void perform(const Operation& operation) {
   }
 }
 
-/// An operation on a GPU, until the token is gone.
+/// An operation on a GPU, which runs as long as the token exists.
 struct UnderWay {
   const Clique* clique;
   std::weak_ptr<int> token;
 };
 std::map<int, std::vector<UnderWay>> under_way;  // by device
 
-/// Those of other communicators, made before.
+/// Returns the earlier operations of other communicators.
 std::vector<std::weak_ptr<int>> predecessors(const Clique* clique, int device) {
   std::vector<UnderWay>& all = under_way[device];
   std::erase_if(all, [](const UnderWay& one) { return one.token.expired(); });
@@ -165,7 +165,7 @@ std::vector<std::weak_ptr<int>> predecessors(const Clique* clique, int device) {
   return others;
 }
 
-/// One rank's stream has got to it. True once it is done.
+/// Called when one rank's stream has reached the operation. Returns true once it is done.
 bool get_on(Operation& operation, std::size_t rank) {
   operation.arrived[rank] = true;
   if (std::find(operation.arrived.begin(), operation.arrived.end(), false) != operation.arrived.end()) return false;
@@ -173,7 +173,7 @@ bool get_on(Operation& operation, std::size_t rank) {
   return true;
 }
 
-/// The streams' lock guards it: their work runs under that.
+/// Puts the operation onto all streams. The streams' lock guards it, because their work runs under that lock.
 void put_on_streams(const std::shared_ptr<Operation>& operation, const std::shared_ptr<Clique>& clique) {
   for (std::size_t rank = 0; rank < operation->of_rank.size(); ++rank) {
     const Call& any = operation->of_rank[rank].front();
@@ -191,7 +191,7 @@ void put_on_streams(const std::shared_ptr<Operation>& operation, const std::shar
   }
 }
 
-/// The oldest calls, once all ranks have made them.
+/// Takes the oldest calls once all ranks have made them.
 void issue_what_is_complete(const std::shared_ptr<Clique>& shared) {
   Clique& clique = *shared;
   while (!clique.lost) {
@@ -220,7 +220,7 @@ void issue_what_is_complete(const std::shared_ptr<Clique>& shared) {
 struct ncclComm {
   std::shared_ptr<Clique> clique;
   int rank;
-  std::vector<double> factors{};  // of reductions made
+  std::vector<double> factors{};  // of the reductions created
   std::shared_ptr<Presence> presence = std::make_shared<Presence>();
 };
 
@@ -244,7 +244,7 @@ Fault next_fault() {
   return std::exchange(simt::nccl.fault, Fault::none);
 }
 
-/// As a kernel that looks whether it is aborted: once it is its stream's turn, not before.
+/// Behaves like a kernel that polls whether it is aborted, which it can do only once its stream has reached it.
 void end_aborted(ncclComm_t comm) {
   const auto begin = std::chrono::steady_clock::now();
   while (comm->presence->on_streams > 0) {

@@ -1,4 +1,4 @@
-// Memory and devices of the emulated GPUs.
+// runtime.cpp: memory and devices of the emulated GPUs.
 #include <cstdio>
 #include <map>
 #include <mutex>

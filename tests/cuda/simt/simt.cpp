@@ -1,5 +1,5 @@
-// Fibers: made with makecontext, switched with _setjmp and _longjmp, which unlike swapcontext do not call the system.
-#undef _FORTIFY_SOURCE  // its longjmp takes another stack for a mistake
+// simt.cpp: fibers, made with makecontext and switched with _setjmp and _longjmp, which, unlike swapcontext, make no system calls.
+#undef _FORTIFY_SOURCE  // its longjmp treats another stack as an error
 #include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -79,7 +79,7 @@ class Block {
       warp.arrived = 0;
       ++warp.turn;
       for (unsigned lane = 0; lane < lanes; ++lane) fibers_[first + lane].state = State::ready;
-      yield();  // the last to come is not always the first to go on
+      yield();  // the last to arrive is not always the first to continue
     }
     return values;
   }
@@ -128,7 +128,7 @@ class Block {
 
 std::unique_ptr<Block> block;
 
-/// Runs one thread of each block: to start a fiber anew for every one would take most of the time.
+/// Runs one thread of each block, because starting a new fiber for every thread would take most of the time.
 void Block::enter() {
   while (true) {
     block->body_(block->data_);
@@ -155,7 +155,7 @@ void Block::run(void (*body)(void*), void* data) {
   }
 }
 
-/// As far as the warp gets alone: what it must not overtake others in shows.
+/// Runs the warp as far as it gets alone, so that missing synchronisation with other warps gives wrong results.
 bool Block::run_warp(unsigned warp) {
   const unsigned first = warp * lanes, last = std::min(first + lanes, size());
   bool progress = false;
@@ -175,7 +175,7 @@ bool Block::run_warp(unsigned warp) {
 }  // namespace
 
 void run(dim3 blocks, dim3 threads, void (*body)(void*), void* data) {
-  // One kernel at a time, whichever thread launches it: what is __shared__ is static.
+  // One kernel at a time, from any thread, because __shared__ memory is static.
   static std::mutex mutex;
   const std::scoped_lock lock(mutex);
   const unsigned size = threads.x * threads.y;

@@ -1,7 +1,7 @@
-// Streams and events of the emulated GPUs.
+// streams.cpp: streams and events of the emulated GPUs.
 //
-// Work is put off: it is done when somebody waits for it, or at moments that nobody can foresee. So a result that is read, or
-// memory that is used again, before the work is done shows up as a wrong result.
+// Work is delayed until a caller waits for it, or until a random moment. If a result is read, or memory reused, before the work is
+// done, results are therefore wrong.
 #include <chrono>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ class Stream {
     last_ = work;
     ++put_;
   }
-  /// Until so much work is done; false if that cannot be yet.
+  /// Works until `until` pieces are done. Returns false if that is not possible yet.
   bool proceed(std::uint64_t until) {
     while (done_ < until) {
       if (!first_->run(first_)) return false;
@@ -49,14 +49,14 @@ class Stream {
 using Time = std::chrono::steady_clock::time_point;
 
 struct Event {
-  std::shared_ptr<Stream> stream;  // none: the default stream, which is always done
+  std::shared_ptr<Stream> stream;  // null for the default stream, which is always done
   std::uint64_t after = 0;
   bool asked = false;
   std::shared_ptr<Time> reached = std::make_shared<Time>();
 };
 Event& of(cudaEvent_t event) { return *reinterpret_cast<Event*>(event); }
 
-std::recursive_mutex mutex;  // of all below; work that waits for another stream runs that one
+std::recursive_mutex mutex;  // guards all below; recursive, because work that waits for another stream runs that stream
 std::map<cudaStream_t, std::shared_ptr<Stream>> streams;
 std::minstd_rand random_number(7);
 
@@ -65,7 +65,7 @@ std::shared_ptr<Stream> find(cudaStream_t stream) {
   return found == streams.end() ? nullptr : found->second;
 }
 
-/// Not the first time, as if the work took a while.
+/// Returns false at the first query, as if the work took a while.
 bool has_happened(Event& event) {
   event.asked = !event.asked;
   return !event.asked && (event.stream == nullptr || event.stream->proceed(event.after));

@@ -1,4 +1,5 @@
-/* A program of another MPI than that of the libweir given as argument: it must be refused, with a text, and the program goes on. */
+/* A program of another MPI than that of the libweir given as argument: it must be refused with a text, and the program continues.
+ */
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
