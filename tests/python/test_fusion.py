@@ -165,9 +165,9 @@ def test_bad_calls_of_one_rank(comm):
     zeros = np.zeros(3000, np.float32)
     cases = (
         ("encoder.weigh", "encoder.weight", "named a tensor that does not exist"),
-        ("encoder\0", "there is no tensor", "that is none"),
-        (4, "there is no tensor 4: they are numbered 0 to 3", "that is none"),
-        (1.5, "the tensor is 1.5: give its name or its number", "that is none"),
+        ("encoder\0", "there is no tensor", "that does not exist"),
+        (4, "there is no tensor 4: they are numbered 0 to 3", "that does not exist"),
+        (1.5, "the tensor is 1.5: give its name or its number", "that does not exist"),
         ("encoder.weight", "was ready twice", "was ready twice on rank"),
     )
     with make(comm) as fused:
