@@ -67,7 +67,7 @@ void need_alive(const Handle* handle) {
   if (!is_alive(handle, kind))
     throw Error(WEIR_ERR_ARGUMENT,
                 "the " + std::string(name_of(kind)) +
-                    " is none: it was destroyed before, or never made; give a handle that a create call has returned");
+                    " does not exist: it was destroyed before, or never made; give a handle that a create call has returned");
 }
 
 /// Reserves the communicator for one call of one thread.

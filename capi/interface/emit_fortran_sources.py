@@ -10,11 +10,11 @@ Unrolls the loops in them and fills in the procedures of classes:
 import re
 
 import model
+from emit_fortran import HEADERS
 
 FOLDER = model.ROOT / "capi/fortran"
 LOOP = re.compile(r"\s*!@ for ([\w, ]+?) = (.*)")
 PROCEDURES = re.compile(r"\s*!@ procedures of (\w+)")
-HEADERS = ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h")
 # C functions without a Fortran procedure: they serve save_state, or other bindings.
 INTERNAL = {"state_bytes", "refuse"}
 VALUES = {"double": "real(real64)", "int64_t": "integer(int64)"}

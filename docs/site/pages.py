@@ -126,7 +126,7 @@ def xml_root(file):
 
 # Include guards, and what only makes the list of statuses.
 NO_NAME = re.compile(r"_H$|^WEIR_STATUS_(LIST|ENUMERATOR)$")
-# Functions that need no comment, and share none.
+# Functions that need no comment, and do not share that of the function above.
 OF_ITS_OWN = re.compile(r"(::|_)(rank|size|config|statistics|memory_bytes|value_bytes)$|"
                         r"::(state|rates|description|status|operator=|~\w+)$")
 

@@ -128,7 +128,7 @@ SavedState read_state(std::span<const std::byte> bytes, std::string_view subject
   Reader whole(bytes, subject);
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (bytes.data() == nullptr || size < head_bytes + tail_bytes || std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
-    fail(WEIR_ERR_ARGUMENT, "what was given as the state for {} is none: a state begins with {}", subject, magic);
+    fail(WEIR_ERR_ARGUMENT, "what was given as the state for {} is not a state: a state begins with {}", subject, magic);
   if (const auto found = load<std::int32_t>(bytes.data() + 8); found != state_version)
     fail(WEIR_ERR_ARGUMENT, "the state for {} has version {}: this library reads version {}", subject, found, state_version);
   if (size % 8 != 0) whole.damaged(fmt::format("it has {} bytes, which is no multiple of 8", size));

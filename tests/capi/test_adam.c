@@ -75,7 +75,7 @@ static void check_refusals(void) {
          weir_sparse_adam_get_config(adam, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_sparse_adam_steps(adam, &number) == WEIR_OK && number == 0 && weights[1] == 0);
   EXPECT(weir_sparse_adam_destroy(adam) == WEIR_OK && weir_sparse_adam_destroy(NULL) == WEIR_OK);
-  REFUSED(weir_sparse_adam_reset(adam), NULL, "the sparse Adam optimizer is none");
+  REFUSED(weir_sparse_adam_reset(adam), NULL, "the sparse Adam optimizer does not exist");
 }
 
 int main(int argc, char** argv) {

@@ -262,7 +262,7 @@ static void check_refusals(weir_comm* comm) {
   foreign = make_plan(other);
   REFUSED(weir_checkpoint_add_plan(checkpoint, "plan", foreign), comm, "the plan is of another communicator than the checkpoint");
   EXPECT(weir_plan_destroy(foreign) == WEIR_OK && weir_comm_destroy(other) == WEIR_OK);
-  REFUSED(weir_checkpoint_add_plan(checkpoint, "plan", dead), comm, "the plan is none");
+  REFUSED(weir_checkpoint_add_plan(checkpoint, "plan", dead), comm, "the plan does not exist");
   WRONG(weir_checkpoint_add_embedding(checkpoint, "table", (weir_embedding*)plan));
   REFUSED(weir_checkpoint_add_schedule(checkpoint, "schedule", NULL), comm, "the schedule is NULL");
   OK(weir_checkpoint_add_plan(checkpoint, "plan", plan));
@@ -287,7 +287,7 @@ static void check_refusals(weir_comm* comm) {
   EXPECT(weir_plan_destroy(plan) == WEIR_OK && weir_checkpoint_destroy(checkpoint) == WEIR_OK &&
          weir_checkpoint_destroy(NULL) == WEIR_OK);
   WRONG(weir_checkpoint_destroy(checkpoint));
-  REFUSED(weir_checkpoint_save(checkpoint, 1), NULL, "the checkpoint is none");
+  REFUSED(weir_checkpoint_save(checkpoint, 1), NULL, "the checkpoint does not exist");
 }
 
 int main(void) {

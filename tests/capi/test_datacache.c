@@ -63,7 +63,7 @@ static void check_sources(void) {
   EXPECT(weir_source_get(source, 0, value, NULL) == WEIR_ERR_ARGUMENT && weir_source_size(source, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_source_destroy(source) == WEIR_OK && weir_source_destroy(NULL) == WEIR_OK);
   EXPECT(weir_source_destroy(source) == WEIR_ERR_ARGUMENT && weir_source_identity(source) == NULL);
-  EXPECT_TEXT(weir_last_error(NULL), "the source is none");
+  EXPECT_TEXT(weir_last_error(NULL), "the source does not exist");
   EXPECT(weir_source_layout(NULL) == NULL && weir_source_size(NULL, &number) == WEIR_ERR_ARGUMENT);
 
   EXPECT(weir_source_create_idx(items, NULL, &source) == WEIR_OK && weir_source_destroy(source) == WEIR_OK);
@@ -314,7 +314,7 @@ static void check_loader(weir_comm* comm) {
          weir_loader_next(loader, &batch, NULL) == WEIR_ERR_ARGUMENT);
   WRONG(weir_loader_epoch(loader, NULL));
   EXPECT(weir_loader_destroy(loader) == WEIR_OK && weir_loader_destroy(second) == WEIR_OK && weir_loader_destroy(NULL) == WEIR_OK);
-  REFUSED(weir_loader_destroy(loader), NULL, "the loader is none");
+  REFUSED(weir_loader_destroy(loader), NULL, "the loader does not exist");
   EXPECT(weir_loader_position(loader) == NULL);
 }
 

@@ -85,7 +85,7 @@ static void check_calls(weir_comm* comm) {
          weir_fused_find_tensor(fused, "a", NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_fused_residual(fused, 0, NULL) == WEIR_ERR_ARGUMENT && weir_fused_get_statistics(fused, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_fused_reset(fused) == WEIR_OK && weir_fused_destroy(fused) == WEIR_OK && weir_fused_destroy(NULL) == WEIR_OK);
-  REFUSED(weir_fused_wait_all(fused), NULL, "the fused allreduce is none");
+  REFUSED(weir_fused_wait_all(fused), NULL, "the fused allreduce does not exist");
   EXPECT(weir_fused_wait_all(NULL) == WEIR_ERR_ARGUMENT && weir_fused_explanation(fused) == NULL);
 }
 

@@ -34,7 +34,7 @@ static void check_dead_handles(void) {
   int value = 0;
   OK(weir_comm_create_world(&comm));
   plan = make_plan(comm, "oktopk");
-  REFUSED(weir_plan_run((weir_plan*)comm, gradient), NULL, "the plan is none");
+  REFUSED(weir_plan_run((weir_plan*)comm, gradient), NULL, "the plan does not exist");
   OK(weir_plan_destroy(plan));
   REFUSED(weir_plan_run(plan, gradient), NULL, "it was destroyed before, or never made");
   EXPECT(weir_plan_wait(plan) == WEIR_ERR_ARGUMENT && weir_plan_destroy(plan) == WEIR_ERR_ARGUMENT);
@@ -47,7 +47,7 @@ static void check_dead_handles(void) {
   OK(weir_comm_destroy(comm));
   EXPECT(weir_comm_rank(comm, &value) == WEIR_ERR_ARGUMENT && weir_comm_destroy(comm) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_comm_topology(comm) == NULL);
-  EXPECT_TEXT(weir_last_error(comm), "the communicator is none");
+  EXPECT_TEXT(weir_last_error(comm), "the communicator does not exist");
 }
 
 /* Fields that this library does not know must be 0, and become 0. */

@@ -161,7 +161,7 @@ static void check_refused_runs(weir_comm* comm) {
   EXPECT(weir_operator_offset(work, 0, NULL) == WEIR_ERR_ARGUMENT && weir_operator_works_on(work, 0, NULL) == WEIR_ERR_ARGUMENT);
   EXPECT(weir_operator_bytes(work, NULL) == WEIR_ERR_ARGUMENT && weir_operator_result_bytes(work, 0, NULL) == WEIR_ERR_ARGUMENT);
   OK(weir_operator_destroy(work));
-  REFUSED(weir_operator_wait(work), NULL, "the operator is none");
+  REFUSED(weir_operator_wait(work), NULL, "the operator does not exist");
   EXPECT(weir_operator_explanation(work) == NULL && weir_operator_explanation(NULL) == NULL);
 }
 
@@ -281,7 +281,7 @@ static void check_refused_steps(weir_comm* comm) {
   EXPECT(weir_optimizer_rates(optimizer, NULL, layers) == WEIR_ERR_ARGUMENT &&
          weir_optimizer_get_statistics(optimizer, NULL) == WEIR_ERR_ARGUMENT);
   OK(weir_optimizer_destroy(optimizer));
-  REFUSED(weir_optimizer_reset(optimizer), NULL, "the optimizer is none");
+  REFUSED(weir_optimizer_reset(optimizer), NULL, "the optimizer does not exist");
   EXPECT(weir_optimizer_explanation(optimizer) == NULL);
 }
 

@@ -32,7 +32,7 @@ NOWHERE = Memory(0, 1, (), "", True, True, False, None, None)
 
 
 def memory_of(array: Any) -> Memory:
-    """Returns the memory of an array. Throws TypeError if it is no array, and ValueError if its elements have no address."""
+    """Returns the memory of an array. Raises TypeError if it is no array, and ValueError if its elements have no address."""
     if isinstance(array, np.ndarray):
         return of_numpy(array, array)
     torch = sys.modules.get("torch")
@@ -53,7 +53,7 @@ BYTES = {"bfloat16": 2}  # of elements of types that NumPy does not know
 
 
 def item_bytes(memory: Memory) -> int:
-    """Returns the bytes of one element. Throws ValueError for what is no number."""
+    """Returns the bytes of one element. Raises ValueError for what is no number."""
     if memory.dtype in BYTES:
         return BYTES[memory.dtype]
     try:
@@ -91,7 +91,7 @@ def of_torch(torch: Any, tensor: Any) -> Memory:
 
 
 def is_contiguous(shape: Sequence[int], strides: Optional[Sequence[int]], item: int) -> bool:
-    """Returns whether elements of so many bytes follow each other in the order of C."""
+    """Returns whether elements of `item` bytes lie one behind the other, in C order."""
     if strides is None or 0 in shape:
         return True
     expected = item

@@ -52,7 +52,7 @@ class Process:
 
     @classmethod
     def refuse_forks(cls) -> None:
-        """Throws StateError in a fork. It has its parent's connections, so the other ranks would take what it sends for its
+        """Raises StateError in a fork. It has its parent's connections, so the other ranks would take what it sends for its
         parent's."""
         if cls.number is None:
             cls.number = os.getpid()

@@ -54,7 +54,7 @@ def candidates() -> Iterator[Tuple[str, str]]:
 
 
 def declared(path: str) -> Any:
-    """Returns the library with the types of its functions. Throws OSError if it cannot be loaded or is not the right one."""
+    """Returns the library with the types of its functions. Raises OSError if it cannot be loaded or is not the right one."""
     library = ctypes.CDLL(path)
     missing = [name for name in _abi.FUNCTIONS if not hasattr(library, name)]
     if "weir_version" in missing:
@@ -115,7 +115,7 @@ lib, path = load()
 
 
 def check(status: int, comm: Optional[int] = None) -> None:
-    """Throws the error that a call on the communicator `comm` has ended with, if any."""
+    """Raises the error that a call on the communicator `comm` has ended with, if any."""
     if status:
         raise error_of(status, comm)
 

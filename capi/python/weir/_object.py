@@ -35,7 +35,7 @@ def as_bytes(reason: str) -> bytes:
 
 
 def refuse_making(comm: CommHandle, kind: str, problem: Exception, reason: Optional[str] = None) -> NoReturn:
-    """Throws what is wrong with this rank's configuration. The other ranks are in the call already: they get `reason`, or the text
+    """Raises what is wrong with this rank's configuration. The other ranks are in the call already: they get `reason`, or the text
     of the problem."""
     try:
         comm.call(lib.weir_comm_refuse, comm.address(), kind.encode(), as_bytes(reason or str(problem)))
@@ -75,7 +75,7 @@ class Object:
         comm.call(CREATE[self._kind], origin or comm.address(), c, *others, self._open_handle.pointer)
 
     def _refused(self, comm: Any, error: Exception) -> NoReturn:
-        """Throws an error about the keywords, on all ranks."""
+        """Raises an error about the keywords, on all ranks."""
         if isinstance(comm, Communicator) and comm._handle.pointer is not None:
             refuse_making(comm._handle, self._kind, error)
         raise error

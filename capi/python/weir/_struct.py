@@ -29,7 +29,7 @@ class Text(str):
 
 
 def enumerator(enum: Type[IntEnum], field: str, value: Any) -> IntEnum:
-    """Returns the value of an enumeration, given itself, its name, its number, or for element types a dtype. Throws ValueError."""
+    """Returns the value of an enumeration, given itself, its name, its number, or for element types a dtype. Raises ValueError."""
     names = ", ".join(name.rstrip("_") for name in enum.__members__)
     if isinstance(value, IntEnum) and not isinstance(value, enum):
         raise ValueError(f"{field} is {type(value).__name__}.{value.name}: it must be one of weir.{enum.__name__}: {names}")
@@ -42,7 +42,7 @@ def enumerator(enum: Type[IntEnum], field: str, value: Any) -> IntEnum:
 
 
 def whole_number(field: str, value: Any, bits: int) -> int:
-    """Returns `value` if it is a whole number that a field of so many bits can hold. Throws TypeError and ValueError."""
+    """Returns `value` if it is a whole number that a field of `bits` bits can hold. Raises TypeError and ValueError."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -53,7 +53,7 @@ def whole_number(field: str, value: Any, bits: int) -> int:
 
 
 def real_number(field: str, value: Any) -> float:
-    """Returns `value` if it is a number. Throws TypeError and ValueError."""
+    """Returns `value` if it is a number. Raises TypeError and ValueError."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -63,7 +63,7 @@ def real_number(field: str, value: Any) -> float:
 
 
 def refuse_unknown(maker: str, given: Collection[str], known: Collection[str]) -> None:
-    """Throws TypeError for an unknown keyword, with the nearest known one."""
+    """Raises TypeError for an unknown keyword, with the nearest known one."""
     for name in given:
         if name not in known:
             nearest = difflib.get_close_matches(name, known, 1)
@@ -110,7 +110,7 @@ class Struct:
     _kinds: ClassVar[Dict[str, Any]]  # how to convert each field: a type, or [enumeration] for an array by its values
 
     def _to_c(self) -> Any:
-        """Returns the struct of C. Throws TypeError and ValueError, naming the field."""
+        """Returns the struct of C. Raises TypeError and ValueError, naming the field."""
         c: Any = self._c(ctypes.sizeof(self._c))
         types = dict((field[0], field[1]) for field in self._c._fields_)
         for name, kind in self._kinds.items():

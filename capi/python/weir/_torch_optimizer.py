@@ -76,7 +76,7 @@ class LayerOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
         return loss
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
-        """Throws for a second group: the only one has the parameters of the model."""
+        """Raises for a second group: the only one has the parameters of the model."""
         if self.param_groups:
             raise ArgumentError("all parameters of the model are there already: a LayerOptimizer has one group of them")
         super().add_param_group(param_group)

@@ -166,7 +166,7 @@ class Checkpoint(CheckpointKeywords, Object):
             self._call("set_integer", key, number)
 
     def __getitem__(self, name: str) -> Value:
-        """Returns a value as set or restored last. Throws KeyError if no value has that name."""
+        """Returns a value as set or restored last. Raises KeyError if no value has that name."""
         if not isinstance(name, str):
             raise TypeError(f"the name of a value is {name!r}: it must be a str")
         key = encoded("the name of a value", name)
@@ -284,7 +284,7 @@ class Checkpoint(CheckpointKeywords, Object):
 
 
 def check_memory(memory: Memory) -> None:
-    """Throws ValueError if elements cannot be saved and restored in place."""
+    """Raises ValueError if elements cannot be saved and restored in place."""
     if memory.cuda:
         raise ValueError("is in GPU memory: give a copy in host memory, and copy it there before each save and back after restore")
     if not memory.elements:

@@ -39,7 +39,7 @@ class Topology(Text):
 
 
 def refuse(problem: Optional[str]) -> None:
-    """Throws what is wrong with the library, if anything is."""
+    """Raises what is wrong with the library, if anything is."""
     if problem is not None:
         raise UnsupportedError(f"the library is {_library.path}: {problem}")
 
@@ -73,7 +73,7 @@ def bytes_of(what: str, value: Any) -> bytes:
 
 
 def require_few(call: str, rank: int, size: int) -> None:
-    """Throws if `size` is out of range. All ranks know the size, and raise the same."""
+    """Raises if `size` is out of range. All ranks know the size, and raise the same."""
     if size < 0:
         raise ArgumentError(f"{call}: rank {rank} gives no bytes")
     if size > MOST_BYTES:

@@ -74,7 +74,7 @@ class Asked(Run):
 
 
 def numbers_of(samples: Any) -> Any:
-    """Returns the numbers of samples as an array of int64. Throws TypeError."""
+    """Returns the numbers of samples as an array of int64. Raises TypeError."""
     try:
         numbers = np.array(samples if len(samples) else [], None if len(samples) else np.int64).reshape(-1)
     except (TypeError, ValueError):  # no sequence, or one of sequences of many lengths

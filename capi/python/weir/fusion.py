@@ -23,7 +23,7 @@ UNKNOWN = -1  # a tensor that does not exist: all ranks refuse it
 
 
 def described(tensors: TensorsLike) -> List[FusedTensor]:
-    """Returns the tensors of a model. Throws TypeError."""
+    """Returns the tensors of a model. Raises TypeError."""
     if isinstance(tensors, Mapping):
         tensors = tensors.items()
     try:
@@ -131,7 +131,7 @@ class Iteration(Run):
         self.leave(number)
 
     def leave(self, number: int) -> None:
-        """Gives the array of a tensor back to the caller, since its update is there. Throws the error of the iteration."""
+        """Gives the array of a tensor back to the caller, since its update is there. Raises the error of the iteration."""
         if self.error is not None:
             raise self.error
         if not self.done:
@@ -187,7 +187,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
 
     def ready(self, tensor: Name, gradient: Any) -> None:
         """Hands in the complete gradient of a tensor, which is named or numbered from 0. Compensates and selects, and starts the
-        exchange of each buffer that is full. Every rank calls it for every tensor that is not optional. Throws only errors that
+        exchange of each buffer that is full. Every rank calls it for every tensor that is not optional. Raises only errors that
         break the object. If something is wrong with the call, the waits raise on all ranks."""
         self._hand_in(lib.weir_fused_ready, tensor, gradient)
 
@@ -203,7 +203,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
 
     def test(self, tensor: Name) -> bool:
         """Makes progress on everything in flight. Returns True once the update of this tensor is in its gradient. Ends the part of
-        the iteration that takes gradients. Throws the error of the iteration."""
+        the iteration that takes gradients. Raises the error of the iteration."""
         iteration, number = self._waiting(tensor)
         iteration.comm.enter()
         try:
@@ -321,7 +321,7 @@ class FusedAllreduce(FusionKeywords, Stateful):
             return UNKNOWN, error
 
     def _known(self, tensor: Name) -> int:
-        """The number of a tensor. Throws ArgumentError."""
+        """The number of a tensor. Raises ArgumentError."""
         if isinstance(tensor, str):
             if tensor in self._numbers:
                 return self._numbers[tensor]

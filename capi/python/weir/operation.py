@@ -28,7 +28,7 @@ class Operation(Generic[T]):
         self._value = value
 
     def test(self) -> bool:
-        """Makes progress on everything in flight. Returns True once this call has finished. Throws its error."""
+        """Makes progress on everything in flight. Returns True once this call has finished. Raises its error."""
         return self._run.settled(0.0)
 
     def wait(self) -> None:

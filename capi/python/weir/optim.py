@@ -36,7 +36,7 @@ Body = Callable[[int, Any], Optional[int]]
 
 
 def listed(what: str, given: Any) -> List[Any]:
-    """Returns what describes parts or layers, as a list. Throws TypeError."""
+    """Returns what describes parts or layers, as a list. Raises TypeError."""
     try:
         return list(given.items() if isinstance(given, Mapping) else given)
     except TypeError:
@@ -73,7 +73,7 @@ def layer_of(number: int, given: Any) -> OptimizedLayer:
 
 
 def array_of(kind: Type[ctypes.Structure], what: str, described: Sequence[Described]) -> Any:
-    """Returns the structs of C. Throws TypeError and ValueError, naming the struct that is wrong."""
+    """Returns the structs of C. Raises TypeError and ValueError, naming the struct that is wrong."""
 
     def to_c(number: int, one: Struct) -> Any:
         try:
@@ -326,7 +326,7 @@ class LayerOptimizer(OptimizerKeywords, Stateful):
             self._call("step", *places, count, rate)
 
     def _in_order(self, what: str, arrays: Any) -> List[Any]:
-        """Returns the arrays as a list. Throws TypeError and ValueError."""
+        """Returns the arrays as a list. Raises TypeError and ValueError."""
         if not isinstance(arrays, Mapping):
             if not isinstance(arrays, (list, tuple)):
                 kind = type(arrays).__name__

@@ -43,7 +43,7 @@ def exchanges() -> List[ExchangeInfo]:
 
 
 def settings() -> List[SettingInfo]:
-    """Returns every WEIR_* environment variable, its value in force, and where that value comes from. Throws SettingError if one
+    """Returns every WEIR_* environment variable, its value in force, and where that value comes from. Raises SettingError if one
     makes no sense."""
     return listed(lib.weir_setting, SettingInfo)
 

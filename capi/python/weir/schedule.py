@@ -13,7 +13,7 @@ from .plan import AllreducePlan
 
 
 def names_of(blocks: Iterable[str]) -> List[str]:
-    """Returns the names of the blocks. Throws ArgumentError if they are no names."""
+    """Returns the names of the blocks. Raises ArgumentError if they are no names."""
     if isinstance(blocks, str):
         raise ArgumentError(f"the blocks are {blocks!r}: give a list of names")
     try:
@@ -87,7 +87,7 @@ class StepSchedule:
         self._in_flight[block].append(operation)
 
     def test(self, block: str) -> bool:
-        """Makes progress on everything in flight. Returns True once nothing of this block is in flight. Throws a run's error."""
+        """Makes progress on everything in flight. Returns True once nothing of this block is in flight. Raises a run's error."""
         self.priority(block)  # is there such a block?
         running = self._in_flight[block]
         while running and running[0].test():

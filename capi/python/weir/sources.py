@@ -46,7 +46,7 @@ class weir_source_functions(ctypes.Structure):
 
 
 def bytes_of(data: Any) -> memoryview:
-    """Throws TypeError for what has no bytes that follow each other."""
+    """Raises TypeError for what has no bytes that follow each other."""
     if isinstance(data, np.ndarray):
         data = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
     return memoryview(data).cast("B")

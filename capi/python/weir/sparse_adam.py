@@ -55,7 +55,7 @@ class SparseAdam(SparseAdamKeywords):
         return made
 
     def _refused(self, owner: Any, error: Exception) -> NoReturn:
-        """Throws an error about the keywords."""
+        """Raises an error about the keywords."""
         raise error
 
     def _refusal(self, text: str) -> ArgumentError:

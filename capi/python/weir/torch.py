@@ -777,7 +777,7 @@ class FusedGradients:
 
     def wait_all(self) -> None:
         """Collective, once for each backward pass. Waits until each parameter's `grad` is the update. With `optional`, a `grad`
-        that is None gets one. Throws what any rank's gradients had wrong, on all ranks. Ctrl-C ends it; it may be called again."""
+        that is None gets one. Raises what any rank's gradients had wrong, on all ranks. Ctrl-C ends it; it may be called again."""
         if self._optional:
             for name, parameter in self._parameters.items():
                 if name not in self._arrived:
