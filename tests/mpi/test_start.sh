@@ -62,7 +62,7 @@ anew # two jobs at once whose ports overlap: each finds its own
 start 0 2 TORCHELASTIC_RUN_ID=a
 start 2 3 TORCHELASTIC_RUN_ID=b
 start 1 3 TORCHELASTIC_RUN_ID=b
-for ((i = 0; i < 50; i++)); do [ -s "$work/never" ] || sleep 0.01; done
+sleep 0.5
 env RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_RUN_ID=b "$program" > "$work/b0.out" 2> "$work/b0.err" &
 other=$!
 ended 1 0; ended 2 0; wait $other || fail "rank 0 of the second job"
