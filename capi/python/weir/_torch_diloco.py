@@ -30,7 +30,7 @@ import torch
 from ._struct import real_number, refuse_unknown, whole_number
 from ._torch_fragments import DENSE, DENSE_CUDA, Fragment, Fragments, equal_parts, named_parts
 from ._torch_models import SUM_TYPES, entry_of, everybody, parameters_of, trainable
-from ._types import AllreduceConfig, ArgumentError, BusyError, Error, NonFiniteError
+from ._types import AllreduceConfig, ArgumentError, BusyError, Error, MismatchError, NonFiniteError
 from .communicator import Communicator, handle_of
 from .plan import AllreducePlan
 from .registry import compressors
@@ -115,11 +115,11 @@ class DiLoCo:
     stay on their rank. In CUDA memory, the current stream orders work. Besides what plans hold, it takes two or, with momentum,
     three arrays of the model's size.
 
-    Errors are raised on all ranks, and name the rank: ArgumentError if settings or models differ or make no sense, if the model
-    has no parameter that needs a gradient or one of another type, or if its parameters have changed; NonFiniteError, which names
-    the parameter, if a rank's pseudo-gradient has NaN or infinity. Shared parameters, momentum, residuals and the model are then
-    as before the exchange: load_shared() returns to the shared parameters. With non_finite="skip", step() does that itself, on all
-    ranks.
+    Errors are raised on all ranks, and name the rank: MismatchError if settings or models differ; ArgumentError if settings make no
+    sense, if the model has no parameter that needs a gradient or one of another type, or if its parameters have changed;
+    NonFiniteError, which names the parameter, if a rank's pseudo-gradient has NaN or infinity. Shared parameters, momentum,
+    residuals and the model are then as before the exchange: load_shared() returns to the shared parameters. With
+    non_finite="skip", step() does that itself, on all ranks.
     """
 
     def __init__(
@@ -193,6 +193,8 @@ class DiLoCo:
                     ours = {name: parameter for name, parameter in part.items() if SUM_TYPES[parameter.dtype] == dtype}
                     number_of_plan = len(self._fragments)
                     self._fragments.append(Fragment(self._comm, number_of_plan, first, ours, plan_keywords, self._momentum > 0))
+            for fragment in self._fragments:  # once all plans are made: an error leaves the model as it was
+                fragment.broadcast(self._comm)
 
     def _plan_keywords(self, defaults: Method, keywords: Mapping[str, Any], cuda: bool) -> Dict[str, Any]:
         """Returns the keywords of the plans."""
@@ -449,7 +451,8 @@ class DiLoCo:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Collective. Goes on where state_dict() was called, with the same model, fragments and compressor, and as many ranks, each
         with its own state. Make DiLoCo first, then load model, inner optimizer and this: the next steps have the same bits.
-        ArgumentError on all ranks if a state is damaged, or of another rank, model or step; then nothing changes."""
+        ArgumentError on all ranks if a state is damaged, or of another rank or model, and MismatchError if it is of another step;
+        then nothing changes."""
         problem: Optional[Exception] = None
         before: List[bytes] = []
         try:
@@ -577,9 +580,7 @@ def agree(comm: Communicator, settings: Mapping[str, Any], problem: Optional[Exc
     for rank, theirs in enumerate(everybodys):
         for name, value in everybodys[0].items():
             if theirs[name] != value:
-                raise ArgumentError(
-                    f"{name} is {value} on rank 0 and {theirs[name]} on rank {rank}: it must be the same on all ranks"
-                )
+                raise MismatchError(f"ranks disagree about {name}: rank 0 has {value}, rank {rank} has {theirs[name]}")
 
 
 def refuse_inner(inner: Any, model: Any) -> None:

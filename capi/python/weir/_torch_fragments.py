@@ -50,7 +50,6 @@ class Fragment:
             "memory": "cuda" if one.is_cuda else "host",
             "name": f"diloco {number}",
         }
-        self.broadcast(comm)
         self.plan = AllreducePlan(comm, **self.config, **keywords)
         self.since = 0  # the inner step at which its last exchange has begun
         self.due: Optional[int] = None  # the inner step at which the exchange in flight is applied; None: nothing is in flight
