@@ -1,5 +1,6 @@
 """weir.torch.DiLoCo against slow, obvious loops over all ranks, which every rank computes in NumPy with float64."""
 import copy
+import hashlib
 import io
 
 import numpy as np
@@ -122,7 +123,9 @@ def exchange(mine, residuals, decay=1.0, k=None, bits=32, dct=False, senders=Fal
 class Reference:
     """All ranks' parameters, and the published formulas."""
 
-    def __init__(self, ranks, start, H, lr, momentum=0.0, sign=False, parts=None, delay=0, mix=0.0, of_gradients=False, **sending):
+    def __init__(
+        self, ranks, start, H, lr, momentum=0.0, sign=False, weight_decay=0.0, parts=None, delay=0, mix=0.0, of_gradients=False, **sending
+    ):
         self.own = [copy.deepcopy(start) for _ in range(ranks)]
         self.shared = copy.deepcopy(start)
         self.velocity = {name: 0.0 for name in start}
@@ -130,6 +133,7 @@ class Reference:
         self.parts = parts or [list(SHAPES)]
         self.firsts = [(number + 1) * H // len(self.parts) % H for number in range(len(self.parts))]
         self.H, self.lr, self.momentum, self.sign, self.delay, self.mix = H, lr, momentum, sign, delay, mix
+        self.weight_decay = weight_decay
         self.of_gradients, self.sending = of_gradients, sending
         self.in_flight = []  # (step at which it is applied, part, mean)
         self.steps = 0
@@ -155,7 +159,8 @@ class Reference:
                 for name in part:
                     self.velocity[name] = self.momentum * self.velocity[name] + mean[name]
                     direction = mean[name] + self.momentum * self.velocity[name]
-                    self.shared[name] = self.shared[name] - self.lr * (np.sign(direction) if self.sign else direction)
+                    decayed = self.shared[name] * (1 - self.lr * self.weight_decay)
+                    self.shared[name] = decayed - self.lr * (np.sign(direction) if self.sign else direction)
                     for own in self.own:
                         own[name] = self.mix * own[name] + (1 - self.mix) * self.shared[name]
         self.in_flight = [one for one in self.in_flight if one[0] > self.steps]
@@ -167,7 +172,7 @@ def mean_of(comm, array):
 
 
 def assert_same_bits(comm, tensors):
-    mine = b"".join(tensor.numpy().tobytes() for tensor in tensors.values())
+    mine = hashlib.blake2b(b"".join(tensor.numpy().tobytes() for tensor in tensors.values())).digest()
     assert set(comm.allgather(mine)) == {mine}
 
 
@@ -187,8 +192,8 @@ PUBLISHED = {
         dict(H=2, lr=0.5, momentum=0.5, decay=0.95, k=8),
     ),
     "demo": (
-        dict(method="demo", outer_lr=0.01, inner=None),
-        dict(H=1, lr=0.01, sign=True, decay=0.999, k=32, dct=True, senders=True, of_gradients=True),
+        dict(method="demo", outer_lr=0.01, inner=None, weight_decay=0.1),
+        dict(H=1, lr=0.01, sign=True, weight_decay=0.1, decay=0.999, k=32, dct=True, senders=True, of_gradients=True),
     ),
     "demo, unsigned": (
         dict(method="demo", outer_lr=0.5, sign=False, inner=None, feedback_decay=0.5),

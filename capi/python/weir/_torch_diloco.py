@@ -64,7 +64,7 @@ METHODS = {
     ),
 }
 ALGORITHMS = {"packed": "packed_allgather", "sparse": "oktopk", "linear": "dense_rabenseifner"}  # by what carries a compressor
-KEYWORDS = ("H", "method", "fragments", "delay", "mix", "outer_lr", "outer_momentum", "sign")
+KEYWORDS = ("H", "method", "fragments", "delay", "mix", "outer_lr", "outer_momentum", "sign", "weight_decay")
 
 
 class DiLoCo:
@@ -97,6 +97,7 @@ class DiLoCo:
         outer_lr        learning rate of the outer step; it may be set later, on all ranks before the same step
         outer_momentum  momentum of the outer step, at least 0 and less than 1
         sign            the outer step goes along the sign of its direction
+        weight_decay    the outer step multiplies shared parameters by 1 - outer_lr * weight_decay before; 0 by default
         fragments       number of parts of the model that are exchanged at different inner steps, at most H; or a list of parts,
                         each a list of names of parameters or modules; each parameter is in one of them
         delay           number of inner steps after which the result of an exchange is applied, less than H. They run meanwhile
@@ -133,6 +134,7 @@ class DiLoCo:
         outer_lr: Optional[float] = None,
         outer_momentum: Optional[float] = None,
         sign: Optional[bool] = None,
+        weight_decay: float = 0.0,
         fragments: Fragments = 1,
         delay: int = 0,
         mix: Optional[float] = None,
@@ -155,6 +157,7 @@ class DiLoCo:
             self._momentum = share("outer_momentum", defaults.outer_momentum if outer_momentum is None else outer_momentum)
             self._mix = share("mix", (0.5 if self._delay else 0.0) if mix is None else mix)
             self._sign = bool(defaults.sign if sign is None else sign)
+            self._weight_decay = share("weight_decay", weight_decay)
             if outer_lr is None and defaults.outer_lr is None:
                 raise ArgumentError(f"method '{method}' needs outer_lr: give the learning rate")
             self._outer_lr = positive("outer_lr", defaults.outer_lr if outer_lr is None else outer_lr)
@@ -173,6 +176,7 @@ class DiLoCo:
                 "outer_lr": self._outer_lr,
                 "outer_momentum": self._momentum,
                 "sign": self._sign,
+                "weight_decay": self._weight_decay,
                 "inner": "None" if inner is None else "an optimizer",
                 "the number of fragments": len(parts),
                 "the model": described(parameters),
@@ -297,7 +301,7 @@ class DiLoCo:
                 continue
             try:
                 self._wait_for(fragment)
-                fragment.apply(self._outer_lr, self._momentum, self._sign, self._mix)
+                fragment.apply(self._outer_lr, self._momentum, self._sign, self._weight_decay, self._mix)
             except Error as error:
                 failure = failure or error
             fragment.due, fragment.operation = None, None

@@ -140,7 +140,7 @@ class Fragment:
         (self.operation or self.plan).wait()
         self.arrived, self.skipped = True, self.plan.statistics.skipped
 
-    def apply(self, lr: float, momentum: float, sign: bool, mix: float) -> None:
+    def apply(self, lr: float, momentum: float, sign: bool, weight_decay: float, mix: float) -> None:
         """Makes the outer step, and gives its result to the model. Every multiplication and addition is rounded by itself, so that
         ranks get the same bits with any vector instructions and any number of threads."""
         if self.skipped:  # all ranks go back to the shared parameters
@@ -152,6 +152,8 @@ class Fragment:
             direction.add_(self.velocity.mul(momentum))
         if sign:
             direction.sign_()
+        if weight_decay:
+            self.shared.mul_(1 - lr * weight_decay)
         self.shared.sub_(direction.mul_(lr))
         self.give(mix)
 
