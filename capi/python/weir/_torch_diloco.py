@@ -116,11 +116,11 @@ class DiLoCo:
     stay on their rank. In CUDA memory, the current stream orders work. Besides what plans hold, it takes two or, with momentum,
     three arrays of the model's size.
 
-    Errors are raised on all ranks, and name the rank: MismatchError if settings or models differ; ArgumentError if settings make no
-    sense, if the model has no parameter that needs a gradient or one of another type, or if its parameters have changed;
-    NonFiniteError, which names the parameter, if a rank's pseudo-gradient has NaN or infinity. Shared parameters, momentum,
-    residuals and the model are then as before the exchange: load_shared() returns to the shared parameters. With
-    non_finite="skip", step() does that itself, on all ranks.
+    All ranks raise the same errors, which name the rank. MismatchError: settings or models differ. ArgumentError: a setting makes
+    no sense, the model has no parameter that needs a gradient or one of another type, or its parameters have changed.
+    NonFiniteError, which names the parameter: a rank's pseudo-gradient has NaN or infinity. After an error of an exchange, shared parameters,
+    momentum, residuals and the model are as before it, and load_shared() returns to the shared parameters. With non_finite="skip",
+    step() does that itself, on all ranks.
     """
 
     def __init__(
