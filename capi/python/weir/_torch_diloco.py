@@ -118,9 +118,9 @@ class DiLoCo:
 
     All ranks raise the same errors, which name the rank. MismatchError: settings or models differ. ArgumentError: a setting makes
     no sense, the model has no parameter that needs a gradient or one of another type, or its parameters have changed.
-    NonFiniteError, which names the parameter: a rank's pseudo-gradient has NaN or infinity. After an error of an exchange, shared parameters,
-    momentum, residuals and the model are as before it, and load_shared() returns to the shared parameters. With non_finite="skip",
-    step() does that itself, on all ranks.
+    NonFiniteError, which names the parameter: a rank's pseudo-gradient has NaN or infinity. After an error of an exchange, shared
+    parameters, momentum, residuals and the model are as before it, and load_shared() returns to the shared parameters. With
+    non_finite="skip", step() does that itself, on all ranks.
     """
 
     def __init__(
