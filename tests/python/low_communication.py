@@ -10,7 +10,7 @@ comm = weir.Communicator()
 def batches_of(rank):
     """Returns the data of a rank."""
     generator = torch.Generator().manual_seed(rank)
-    for _ in range(60):
+    for _ in range(30):
         inputs = torch.randn(32, 64, generator=generator)
         yield inputs, inputs.roll(1, dims=1).relu()
 

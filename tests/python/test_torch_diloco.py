@@ -247,7 +247,7 @@ def test_published_formulas(comm, case):
     diloco = weir.torch.DiLoCo(model, comm=comm, **keywords)
     reference = Reference(comm.size, values_of(Bowl(seed=0)), **expected)
     history, certain = bytes_of(diloco.shared), 0
-    for step in range(1, 14):
+    for step in range(1, 11):
         set_gradients(model, comm.rank, step)
         diloco.step()
         reference.step()
@@ -258,8 +258,8 @@ def test_published_formulas(comm, case):
         if expected.get("k"):
             reference.follow(comm, model, diloco)
     assert_same_bits(comm, history)
-    assert certain > 5
-    assert diloco.steps == 13 and f"every {expected['H']} steps" in repr(diloco)
+    assert certain >= 5
+    assert diloco.steps == 10 and f"every {expected['H']} steps" in repr(diloco)
     diloco.close()
 
 
