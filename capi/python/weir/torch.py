@@ -12,9 +12,11 @@
 
     optimizer = weir.torch.LayerOptimizer(model, lr=0.1)      # LARS or LAMB, whose work the ranks share
 
+    diloco = weir.torch.DiLoCo(model, optimizer, H=30)        # steps of each rank's own, and an exchange every 30 of them
+
 The part of a gradient that is not delivered waits in a residual of its parameter. Optimizers get the ranks' averaged sparse update,
-which is 0 where nothing was delivered. To save, use state_dict() and load_state_dict() of a GradientAllreduce; the `allreduce` of
-FusedGradients goes into a weir.Checkpoint.
+which is 0 where nothing was delivered. To save, use state_dict() and load_state_dict() of a GradientAllreduce or a DiLoCo; the
+`allreduce` of FusedGradients goes into a weir.Checkpoint.
 
 Needs PyTorch 1.13 or later. torchrun or mpirun starts the programs. Under mpirun, init_process_group() makes the process group that
 DDP needs for itself; under torchrun, torch.distributed's own does.
@@ -32,6 +34,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
+from ._torch_diloco import DiLoCo
 from ._torch_models import SUM_TYPES, contiguous, entry_of, parameters_of, trainable
 from ._torch_optimizer import LayerOptimizer
 from ._torch_start import everybody, init_process_group
@@ -42,6 +45,7 @@ from .operation import Operation
 from .plan import AllreducePlan
 
 __all__ = [
+    "DiLoCo",
     "FusedGradients",
     "GradientAllreduce",
     "LayerOptimizer",
