@@ -11,6 +11,7 @@
     loss.backward(); gradients.wait_all(); optimizer.step()   # the same, exchanged while backward() computes
 
     optimizer = weir.torch.LayerOptimizer(model, lr=0.1)      # LARS or LAMB, whose work the ranks share
+    embed = weir.torch.Embedding(32000, 512, largest_batch=4096)    # a table that is divided among the ranks
 
     diloco = weir.torch.DiLoCo(model, optimizer, H=30)        # steps of each rank's own, and an exchange every 30 of them
 
@@ -35,6 +36,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
 from ._torch_diloco import DiLoCo
+from ._torch_embedding import Embedding
 from ._torch_models import SUM_TYPES, contiguous, entry_of, parameters_of, trainable
 from ._torch_optimizer import LayerOptimizer
 from ._torch_start import everybody, init_process_group
@@ -46,6 +48,7 @@ from .plan import AllreducePlan
 
 __all__ = [
     "DiLoCo",
+    "Embedding",
     "FusedGradients",
     "GradientAllreduce",
     "LayerOptimizer",
