@@ -117,9 +117,8 @@ Connection find_server(const Launch& launch, const std::string& hello, double ti
     pause = std::min(pause * 2, std::chrono::milliseconds(500));
   }
   fail(WEIR_ERR_TIMEOUT,
-       "rank {} of {} on {} has not found rank 0 at {} in {:.0f} s ({}): see that rank 0 was started, that MASTER_ADDR is an "
-       "address "
-       "of its node that this node reaches, and that no firewall closes ports {} to {}",
+       "rank {} of {} on {} has not found rank 0 at {} in {:.0f} s ({}): see that rank 0 was started, that this node reaches "
+       "MASTER_ADDR, an address of rank 0's node, and that no firewall closes ports {} to {}",
        launch.rank, launch.size, host_name(), launch.master_address, timeout_seconds, problems.substr(0, 400), launch.first_port,
        launch.last_port);
 }
