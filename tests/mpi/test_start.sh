@@ -96,6 +96,12 @@ for rank in 0 1 2; do
   says $rank err "WORLD_SIZE is 2 at rank 1 on $(hostname), and 3 at rank 0 on $(hostname): give all processes of a job the same"
 done
 anew
+start 0 2; start 1 2 WEIR_INTERFACE=absent
+for rank in 0 1; do
+  ended $rank 1
+  says $rank err "rank 1 on $(hostname): WEIR_INTERFACE is 'absent': this host has lo"
+done
+anew
 start 0 2 MASTER_ADDR=
 ended 0 1
 says 0 err "rank 0 of 2, and MASTER_ADDR is not set"
