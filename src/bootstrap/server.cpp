@@ -181,7 +181,11 @@ void Server::loop() {
 void Server::accept_all(const Descriptor& listening) {
   while (true) {
     Descriptor made = accept_from(listening);
-    if (!made.is_open()) return;
+    if (!made.is_open()) {
+      // Without descriptors the connection stays in the queue, and the next wait would end at once.
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return;
+    }
     const int number = made.number();
     clients_.insert_or_assign(number, std::unique_ptr<Client>(new Client{std::move(made), {}}));
     watch(number, EPOLLIN, false);
