@@ -24,7 +24,6 @@
 #include "collectives/host_space.hpp"
 #include "collectives/node_sum.hpp"
 #include "collectives/shared_work.hpp"
-#include "communicator/input_error.hpp"
 #include "compress/compressor.hpp"
 #include "compress/strata.hpp"
 #include "contribution/selection_setup.hpp"
@@ -46,27 +45,12 @@ struct Results {
   Exceedances<T> exceedances;  ///< of the compensated gradient, or beyond the threshold of exceedances()
 };
 
-/// Checks the caller's memory. Host memory has no stream.
-class HostStream {
- public:
-  [[nodiscard]] InputError error_of(const void* gradient, void* stream) { return pointers_.error_of(gradient, stream); }
-  struct Work {
-    explicit Work(HostStream& /*stream*/) {}
-  };
-  void drain() noexcept {}
-  void describe(ExchangeSpec& /*spec*/) const {}
-
- private:
-  HostPointers pointers_;
-};
-
 template <class T>
 class HostArrays {
  public:
   using Gradient = T;
   using Value = T;
   using Space = HostSpace<T>;
-  using Stream = HostStream;
   using NodeSum = weir::NodeSum<T>;
   using NodeShards = weir::NodeShards<T>;
   template <class V>

@@ -17,7 +17,6 @@
 #include "kernels/cuda_kernels.hpp"
 #include "nccl/allreduce_dense.hpp"
 #include "nccl/node_sum.hpp"
-#include "plan/device_stream.hpp"
 
 namespace weir {
 
@@ -28,7 +27,6 @@ class CudaArrays {
   using Gradient = G;
   using Value = T;
   using Space = DeviceSpace<T>;
-  using Stream = detail::PlanStream;
   using NodeSum = detail::NcclNodeSum<G>;
   using NodeShards = detail::NcclNodeShards<G>;
   template <class V>

@@ -3,9 +3,8 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "plan/plan.hpp"
+#include "plan/step.hpp"
 
 namespace weir::detail {
 
@@ -18,9 +17,7 @@ struct DeviceNeeds {
 
 /// Collective. `config` is the agreed one, for CUDA memory. Throws the same Error on all ranks if a dense plan cannot have NCCL.
 [[nodiscard]] DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag);
-/// Makes a plan as TypedPlan does, without messages. Throws Error(WEIR_ERR_UNSUPPORTED) in a build without CUDA.
-[[nodiscard]] std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm,
-                                                         const std::vector<AllreduceConfig>& candidates, Lease lease,
-                                                         const DeviceNeeds& needs);
+/// Makes the memory of a plan on the thread's current GPU. Throws Error(WEIR_ERR_UNSUPPORTED) in a build without CUDA.
+[[nodiscard]] std::unique_ptr<PlanMemory> make_device_memory(const DeviceNeeds& needs);
 
 }  // namespace weir::detail
