@@ -1,5 +1,3 @@
-#include "embedding/embedding_config.hpp"
-
 #include <cmath>
 #include <limits>
 
@@ -7,8 +5,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "communicator/config_card.hpp"
-#include "embedding/optimizer.hpp"
-#include "embedding/partition.hpp"
+#include "embedding/table.hpp"
 
 namespace weir::embedding {
 namespace {

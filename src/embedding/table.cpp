@@ -6,7 +6,6 @@
 #include "base/fields.hpp"
 #include "base/log.hpp"
 #include "collectives/control.hpp"
-#include "embedding/embedding_config.hpp"
 #include "model/exchange_cost.hpp"
 
 namespace weir::detail {
@@ -21,18 +20,6 @@ std::int64_t control_sent(const TrafficCount& traffic) { return traffic.kind_sen
 void add_sent(TrafficCount& sum, const TrafficCount& other) {
   for (std::size_t level = 0; level < level_count; ++level) sum.bytes_sent[level] += other.bytes_sent[level];
   for (std::size_t kind = 0; kind < sum.kind_sent.size(); ++kind) sum.kind_sent[kind] += other.kind_sent[kind];
-}
-
-RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig& config, const TableExchange& exchange,
-                            const Partition& partition, bool by_node) {
-  RowExchangeSetup setup;
-  setup.partition = &partition;
-  setup.topology = &comm.topology;
-  setup.exchange = &exchange;
-  setup.largest_batch = config.largest_batch;
-  setup.by_node = by_node;
-  setup.values = config.wire_values;
-  return setup;
 }
 
 [[noreturn]] void throw_input_error(const CallCard& card, int rank, std::string_view table, const CallWords& call,
@@ -93,7 +80,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       config_(config),
       exchange_(find_exchange(config.exchange)),
       partition_(exchange_.split, config.rows, config.width, comm_->topology),
-      setup_(make_setup(*comm_, config, exchange_, partition_, by_node)),
+      setup_{&partition_, &comm_->topology, &exchange_, config.largest_batch, by_node, config.wire_values},
       host_(make_host_rows(config.width, comm_->threads_for(0))),
       space_(config.memory == MemorySpace::cuda ? make_device_rows(config.largest_batch)
                                                 : make_host_rows(config.width, comm_->threads_for(0))),
@@ -125,27 +112,21 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
 // Ids.
 
 /// Returns the ids where the host can read them, after waiting if necessary. Errors in the ids themselves are left to Batch::take.
-template <class Id>
-EmbeddingState::CallIds<Id> EmbeddingState::ids_on_host(std::span<const Id> ids, void* stream) {
-  if (ids.empty() || ids.data() == nullptr || ids.size() > static_cast<std::size_t>(config_.largest_batch)) return {ids};
+CallIds EmbeddingState::ids_on_host(CallIds ids, void* stream) {
+  if (ids.count == 0 || ids.data == nullptr || ids.count > static_cast<std::size_t>(config_.largest_batch)) return ids;
   try {
-    return brought_ids(ids, stream);
+    ids_arrival_.check_startable();
+    Completion* const ready = space_->bring_ids(ids, stream);
+    if (ids.memory != InputError::none) ids.refuse(CallError::wrong_memory);
+    if (ready != nullptr) {
+      ids_arrival_.launch([&] { return run_ids_arrival(ready); });
+      ids_arrival_.wait();
+    }
   } catch (const Error& error) {
     if (error.status() == WEIR_ERR_TIMEOUT) throw;  // the other ranks' calls time out as well
-    return {{}, device_failed(error)};
+    ids.refuse(device_failed(error));
   }
-}
-
-template <class Id>
-EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids, void* stream) {
-  ids_arrival_.check_startable();
-  const HostIds there = space_->bring_ids(ids.data(), static_cast<std::int64_t>(ids.size_bytes()), stream);
-  if (there.input_error != InputError::none) return {{}, CallError::wrong_memory, there.input_error};
-  if (there.ready != nullptr) {
-    ids_arrival_.launch([&] { return run_ids_arrival(there.ready); });
-    ids_arrival_.wait();
-  }
-  return {{static_cast<const Id*>(there.data), ids.size()}};
+  return ids;
 }
 
 task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
@@ -154,38 +135,25 @@ task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
   co_await channel.done(*ready);
 }
 
-/// Makes `batch` the batch of a call with these ids.
-template <class Id>
-EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& ids) {
-  CallCard card = batch.take(ids.list, partition_);
-  if (ids.input_error == CallError::none) return card;
-  card.input_error = ids.input_error;
-  card.memory = ids.memory;
-  card.of_ids = 1;
-  return card;
-}
-
 /// Returns what a call sends to the other ranks if CUDA has failed here before its launch: they would wait for this rank.
-EmbeddingState::CallError EmbeddingState::device_failed(const Error& error) {
+CallError EmbeddingState::device_failed(const Error& error) {
   log(comm_->settings.log, LogLevel::error, "rank {}: table '{}': {}", comm_->topology.rank(), config_.name, error.what());
   return CallError::device_failed;
 }
 
 // Prefetch.
 
-template <class Id>
-void EmbeddingState::start_prefetch(std::span<const Id> ids, void* stream) {
+void EmbeddingState::start_prefetch(CallIds ids, void* stream) {
   prefetch_.wait();
   prefetch_.check_startable();
-  const CallIds<Id> there = ids_on_host(ids, stream);
+  const CallIds there = ids_on_host(ids, stream);
   prefetch_.launch([&] { return run_prefetch(there); });
 }
 
-template <class Id>
-task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
+task<void> EmbeddingState::run_prefetch(CallIds ids) {
   if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
   Batch& batch = *next_;
-  const CallCard card = take(batch, ids);
+  const CallCard card = batch.take(ids, partition_);
   next_known_ = card.input_error == CallError::none;
   batch.prefetch = ++prefetches_;
   batch.broken_off = nullptr;
@@ -219,24 +187,22 @@ void EmbeddingState::check_gathering(const Batch& batch) {
 
 // Lookup.
 
-template <class Id>
-void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream) {
+void EmbeddingState::start_lookup(CallIds ids, std::span<float> vectors, void* stream) {
   lookup_.check_startable();
-  const CallIds<Id> there = ids_on_host(ids, stream);
+  const CallIds there = ids_on_host(ids, stream);
   lookup_.launch([&] { return run_lookup(there, vectors, stream); });
 }
 
 /// Makes the current batch the one that the call asks for.
-template <class Id>
-EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream) {
+CallCard EmbeddingState::begin_lookup(const CallIds& ids, std::span<float> vectors, void* stream) {
   current_ready_ = false;
   CallCard card;
-  if (next_known_ && ids.input_error == CallError::none && next_->holds(ids.list, partition_)) {
+  if (next_known_ && ids.input_error == CallError::none && next_->holds(ids, partition_)) {
     std::swap(current_, next_);
     card.prefetch = current_->prefetch;
     card.distinct = current_->groups().count();
   } else {
-    card = take(*current_, ids);
+    card = current_->take(ids, partition_);
   }
   next_known_ = false;
   if (card.input_error == CallError::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
@@ -256,8 +222,7 @@ task<void> EmbeddingState::share_cards(Channel channel, CallWords call, CallCard
   }
 }
 
-template <class Id>
-task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors, void* stream) {
+task<void> EmbeddingState::run_lookup(CallIds ids, std::span<float> vectors, void* stream) {
   CallCard card = begin_lookup(ids, vectors, stream);
   const Channel channel = lookup_.channel();
   Batch& batch = *current_;
@@ -378,10 +343,5 @@ void EmbeddingState::fill() {
   slice_.fill(config_, partition_, *space_);
   for (Buffer<std::uint64_t>* bits : {&marks_, &pending_}) std::fill_n(bits->data(), bits->size(), 0);
 }
-
-template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>, void*);
-template void EmbeddingState::start_lookup(std::span<const std::int64_t>, std::span<float>, void*);
-template void EmbeddingState::start_prefetch(std::span<const std::int32_t>, void*);
-template void EmbeddingState::start_prefetch(std::span<const std::int64_t>, void*);
 
 }  // namespace weir::detail

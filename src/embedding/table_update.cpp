@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/error_report.hpp"
 #include "collectives/control.hpp"
-#include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
 
 namespace weir::detail {
@@ -65,7 +64,7 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
 }
 
 /// Sums the gradients of the batch's distinct rows. Returns an error if CUDA fails.
-EmbeddingState::CallError EmbeddingState::coalesce(const float* gradients) {
+CallError EmbeddingState::coalesce(const float* gradients) {
   try {
     const CallerWork work(*update_caller_);
     space_->coalesce(gradients, config_.width, token_groups_, coalesced_);
@@ -108,10 +107,10 @@ task<void> EmbeddingState::run_update(Step step) {
   }
   updating_->split(next_known && step.next->gathered() ? step.next : nullptr, marks_.data());
   split_ = true;
-  statistics_.prior_rows = updating_->prior(channel.rank());
+  statistics_.prior_rows = static_cast<std::int64_t>(updating_->rows(channel.rank(), Rows::prior).size());
 
   stage.next(Stage::prior_rows);
-  co_await delivery_.run(channel, *updating_, true, coalesced_);
+  co_await delivery_.run(channel, *updating_, Rows::prior, coalesced_);
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
   mark_delayed(true);
   prior_applied_ = true;
@@ -125,7 +124,7 @@ task<void> EmbeddingState::run_update(Step step) {
     channel.reprioritise(config_.delayed_priority);
     co_await channel.turn();  // otherwise they would share the network with the vectors that need the prior rows
   }
-  co_await delivery_.run(channel, *updating_, false, coalesced_);
+  co_await delivery_.run(channel, *updating_, Rows::delayed, coalesced_);
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
   mark_delayed(false);
   half_applied_ = false;
@@ -186,7 +185,7 @@ void EmbeddingState::set_learning_rate(double learning_rate) {
 
 void EmbeddingState::mark_delayed(bool pending) {
   for (int rank = 0; rank < comm_->topology.size(); ++rank) {
-    for (const std::uint32_t row : updating_->part(rank, false)) {
+    for (const std::uint32_t row : updating_->rows(rank, Rows::delayed)) {
       const std::uint64_t bit = std::uint64_t{1} << row % 64;
       if (pending)
         pending_[row / 64] |= bit;
@@ -204,7 +203,8 @@ bool EmbeddingState::is_delayed(std::span<const std::uint32_t> positions) const 
 
 std::int64_t EmbeddingState::delayed_rows_of_all() const {
   std::int64_t rows = 0;
-  for (int rank = 0; rank < comm_->topology.size(); ++rank) rows += static_cast<std::int64_t>(updating_->part(rank, false).size());
+  for (int rank = 0; rank < comm_->topology.size(); ++rank)
+    rows += static_cast<std::int64_t>(updating_->rows(rank, Rows::delayed).size());
   return rows;
 }
 
