@@ -310,7 +310,7 @@ class Contribution {
       co_return;
     }
     arrays_.kth_key(x, setup_.count, k);
-    arrays_.take_largest(x, setup_.count, k, kept());
+    arrays_.take(x, setup_.count, {.largest = k}, kept());
     co_await arrays_.report();
     state_.threshold = arrays_.results().kth.key;
     selected_ = &kept();
@@ -322,7 +322,7 @@ class Contribution {
     const KthKey<T> kth = arrays_.results().kth;
     state_.threshold = kth.key;
     if (count_ <= k) return;
-    arrays_.keep_largest(candidates_, count_, k, kept(), residual, keep_old_);
+    arrays_.keep(candidates_, count_, {.largest = k}, kept(), residual, keep_old_);
     selected_ = &kept();
     count_ = kth.greater + std::min(kth.equal, k - kth.greater);
   }
@@ -351,10 +351,10 @@ class Contribution {
       co_return;
     }
     if (found->band.lower >= floor_) {
-      arrays_.keep_band(candidates_, count_, found->band, kept(), residual, keep_old_);
+      arrays_.keep(candidates_, count_, {found->band}, kept(), residual, keep_old_);
     } else {
       put_back(residual);
-      on_sums(gradient, residual, [&](const auto* x) { arrays_.take_band(x, setup_.count, found->band, kept()); });
+      on_sums(gradient, residual, [&](const auto* x) { arrays_.take(x, setup_.count, {found->band}, kept()); });
     }
     selected_ = &kept();
     count_ = found->count;
