@@ -1,6 +1,4 @@
 // Plans for CUDA memory: gradient, residual and update stay on the GPU; only messages leave it.
-#include "plan/device_plan.hpp"
-
 #include <array>
 
 #include "base/error.hpp"
@@ -8,8 +6,9 @@
 #include "communicator/caller_stream.hpp"
 #include "compress/device_codec.hpp"
 #include "nccl/allreduce_dense.hpp"
-#include "plan/compression.hpp"
 #include "plan/cuda_arrays.hpp"
+#include "plan/plan_config.hpp"
+#include "plan/step.hpp"
 #include "plan/typed_step.hpp"
 
 namespace weir::detail {

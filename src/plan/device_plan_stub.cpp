@@ -1,7 +1,7 @@
 // Replaces device_plan.cpp in a build without CUDA.
 #include "base/error.hpp"
 #include "cuda/runtime.hpp"
-#include "plan/device_plan.hpp"
+#include "plan/step.hpp"
 
 namespace weir::detail {
 

@@ -13,9 +13,8 @@
 #include "communicator/input_error.hpp"
 #include "contribution/threshold.hpp"
 #include "observe/gauges.hpp"
-#include "plan/auto_choice.hpp"
-#include "plan/device_plan.hpp"
 #include "plan/plan_config.hpp"
+#include "plan/step.hpp"
 #include "plan/typed_step.hpp"
 
 namespace weir::detail {
@@ -69,22 +68,22 @@ std::int64_t PlanImpl::counter(std::string_view name) const {
   fail(WEIR_ERR_ARGUMENT, "plan '{}': there is no counter '{}': plans count {}", config.name, name, text);
 }
 
-void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
+InputError PlanImpl::what_is_wrong(const void* gradient, std::int64_t count, DataType type, void* stream) {
+  if (type != config.type) return InputError::wrong_type;
+  if (count != config.count) return InputError::wrong_count;
+  if (count > 0 && gradient == nullptr) return InputError::null_pointer;
+  if (reinterpret_cast<std::uintptr_t>(gradient) % static_cast<std::uintptr_t>(type_bytes(type)) != 0)
+    return InputError::misaligned;
+  const InputError found = count > 0 ? memory_->caller().enter(gradient, stream) : InputError::none;
+  if (found != InputError::none) return found;
+  const std::span array(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(count * type_bytes(type)));
+  return comm->engine.will_write(array) ? InputError::in_use : InputError::none;
+}
+
+void PlanImpl::begin(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream, bool caller_waits) {
   check_startable();
-  const void* gradient = dense != nullptr ? dense : sparse_only;
-  InputError input_error = InputError::none;
-  if (type != config.type)
-    input_error = InputError::wrong_type;
-  else if (count != config.count)
-    input_error = InputError::wrong_count;
-  else if (count > 0 && gradient == nullptr)
-    input_error = InputError::null_pointer;
-  else if (reinterpret_cast<std::uintptr_t>(gradient) % static_cast<std::uintptr_t>(type_bytes(type)) != 0)
-    input_error = InputError::misaligned;
-  else if (count > 0)
-    input_error = memory_->caller().enter(gradient, stream);
+  const InputError input_error = what_is_wrong(gradient, count, type, stream);
   const std::span array(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(config.count * type_bytes(config.type)));
-  if (input_error == InputError::none && comm->engine.will_write(array)) input_error = InputError::in_use;
 
   statistics = {};
   statistics.iteration = ++state_.runs;
@@ -96,7 +95,7 @@ void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, D
   run.count = config.count;
   run.result = dense != nullptr && input_error == InputError::none ? array : std::span<const std::byte>();
   const ErrorReport report(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count));
-  launch([&] { return execute({dense, sparse_only, report, state_.common_runs(), caller_waits}); });
+  launch([&] { return execute({dense, gradient, report, state_.common_runs(), caller_waits}); });
 }
 
 task<void> PlanImpl::execute(StepInput input) {
@@ -149,14 +148,7 @@ std::int64_t PlanImpl::encoded_bytes() {
 std::int64_t PlanImpl::encode(std::span<const float> gradient, std::span<std::byte> out) {
   check_startable();
   const std::int64_t most = prepare_encoding(), count = std::ssize(gradient);
-  InputError input_error = InputError::none;
-  if (count != config.count)
-    input_error = InputError::wrong_count;
-  else if (reinterpret_cast<std::uintptr_t>(gradient.data()) % sizeof(float) != 0)
-    input_error = InputError::misaligned;
-  else if (count > 0)
-    input_error = memory_->caller().enter(gradient.data(), nullptr);
-  if (input_error == InputError::none && comm->engine.will_write(std::as_bytes(gradient))) input_error = InputError::in_use;
+  const InputError input_error = what_is_wrong(gradient.data(), count, DataType::float32, nullptr);
   if (input_error != InputError::none)
     throw gradient_error(ErrorReport(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count)), config);
   require(std::ssize(out) >= most, "plan '{}': there is room for {} bytes: encode needs encoded_bytes(), {}", config.name,
@@ -309,14 +301,7 @@ void PlanImpl::completed() {
   statistics.seconds_apply = seconds_in(Stage::apply) + decode;
   statistics.seconds_total = seconds_in(Stage::communicate) + seconds_in(Stage::apply);
   statistics.seconds_waited = seconds_waited();
-  statistics.payload_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
-  statistics.payload_bytes_received = traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
-  statistics.control_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];
-  statistics.control_bytes_received = traffic.kind_received[static_cast<std::size_t>(Traffic::control)];
-  statistics.bytes_sent = traffic.bytes_sent;
-  statistics.bytes_received = traffic.bytes_received;
-  statistics.messages_sent = traffic.messages_sent;
-  statistics.messages_received = traffic.messages_received;
+  count_traffic(statistics);
   if (run.error || comm->engine.detail_observers().empty()) return;
   const double ratio = compression(config.count * type_bytes(config.type), statistics.payload_bytes_sent);
   comm->notify_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
@@ -334,17 +319,8 @@ double PlanImpl::residual_norm() const {
 
 void PlanImpl::use(std::size_t turn) {
   current_ = steps_[turn].get();
-  const AllreduceConfig& in_force = current_->config();
-  config.algorithm = in_force.algorithm;
+  config = current_->config();
   run.algorithm = find_allreduce(config.algorithm).name;
-  config.algorithm_parameters = in_force.algorithm_parameters;
-  config.wire_format = in_force.wire_format;
-  config.wire_values = in_force.wire_values;
-  config.compressor = in_force.compressor;
-  config.compressor_parameters = in_force.compressor_parameters;
-  config.error_feedback = in_force.error_feedback;
-  config.threshold = in_force.threshold;
-  config.threshold_parameters = in_force.threshold_parameters;
 }
 
 void PlanImpl::go_on() {
@@ -392,9 +368,9 @@ void PlanImpl::log_times() const {
 
 /// Adds the last candidate's residual to the next one's first gradient, so that nothing is lost.
 void PlanImpl::add_leftover(StepInput& input) {
-  std::copy_n(static_cast<const std::byte*>(input.gradient()), gradient_.size(), gradient_.data());
+  std::copy_n(static_cast<const std::byte*>(input.gradient), gradient_.size(), gradient_.data());
   steps_[*trials_.leftover()]->add_residual(gradient_.data());
-  input.sparse_only = gradient_.data();
+  input.gradient = gradient_.data();
   if (input.dense != nullptr) input.dense = gradient_.data();
 }
 

@@ -25,13 +25,14 @@ class PlanImpl final : public AsynchronousCall {
            std::unique_ptr<PlanMemory> memory);
   ~PlanImpl() override { memory_->drain(); }
 
-  /// Starts a run. The gradient is either `dense` or `sparse_only`. All ranks report null pointers, wrong sizes and wrong memory.
-  void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
-    begin(dense, sparse_only, count, type, stream, false);
+  /// Starts a run. `dense` is the gradient if the update is to overwrite it, else nullptr. All ranks report null pointers, wrong
+  /// sizes and wrong memory.
+  void start(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream = nullptr) {
+    begin(dense, gradient, count, type, stream, false);
   }
   /// Does the same as start(), and waits until the run has finished.
-  void run_to_end(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
-    begin(dense, sparse_only, count, type, stream, true);
+  void run_to_end(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream = nullptr) {
+    begin(dense, gradient, count, type, stream, true);
     wait();
   }
   void reset();
@@ -87,7 +88,8 @@ class PlanImpl final : public AsynchronousCall {
   [[nodiscard]] const Step& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
   [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
 
-  void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
+  [[nodiscard]] InputError what_is_wrong(const void* gradient, std::int64_t count, DataType type, void* stream);
+  void begin(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream, bool caller_waits);
   task<void> execute(StepInput input);
   task<void> apply(const StepOutcome& outcome, Verdict verdict, void* dense);
   /// Returns what happens to a run whose ranks have agreed on this error. Without an error the run is delivered.

@@ -3,7 +3,6 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "collectives/switch_groups.hpp"
-#include "plan/compression.hpp"
 #include "plan/plan_config.hpp"
 
 namespace weir::detail {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/state.hpp"
@@ -20,13 +21,11 @@ namespace weir::detail {
 
 /// The input of a run.
 struct StepInput {
-  void* dense = nullptr;              ///< the gradient, to be overwritten with the update; or
-  const void* sparse_only = nullptr;  ///< the gradient, which is read
-  ErrorReport input_error;            ///< the error in it on this rank, if any
-  std::int64_t iteration = 0;         ///< of the density schedule
-  bool caller_waits = false;          ///< the gradient stays valid until the run has finished
-
-  [[nodiscard]] const void* gradient() const { return dense != nullptr ? dense : sparse_only; }
+  void* dense = nullptr;           ///< the gradient if the update is to overwrite it, else nullptr
+  const void* gradient = nullptr;  ///< in any case
+  ErrorReport input_error;         ///< the error in it on this rank, if any
+  std::int64_t iteration = 0;      ///< of the density schedule
+  bool caller_waits = false;       ///< the gradient stays valid until the run has finished
 };
 
 /// How the messages of a run ended. The same on every rank except `selected_local`.
@@ -141,5 +140,17 @@ class PlanMemory {
   /// Waits until all work of steps is done.
   virtual void drain() noexcept {}
 };
+
+/// Holds the resources that a plan in CUDA memory acquires together with other ranks.
+struct DeviceNeeds {
+  NcclGroups* nccl = nullptr;  ///< nullptr if the plan does not need NCCL
+  bool in_nodes = false;       ///< algorithms that shard can use NCCL for the sums in their nodes
+  std::string explanation;     ///< describes how the plan runs
+};
+
+/// Collective. `config` is the agreed one, for CUDA memory. Throws the same Error on all ranks if a dense plan cannot have NCCL.
+[[nodiscard]] DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag);
+/// Makes the memory of a plan on the thread's current GPU. Throws Error(WEIR_ERR_UNSUPPORTED) in a build without CUDA.
+[[nodiscard]] std::unique_ptr<PlanMemory> make_device_memory(const DeviceNeeds& needs);
 
 }  // namespace weir::detail

@@ -11,7 +11,6 @@
 #include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
 #include "contribution/contribution.hpp"
-#include "plan/compression.hpp"
 #include "plan/estimate.hpp"
 #include "plan/plan_config.hpp"
 #include "plan/step.hpp"
@@ -318,7 +317,7 @@ class TypedStep final : public Step {
     StepOutcome outcome;
     outcome.sparse = true;
     outcome.k = k;
-    const G* gradient = static_cast<const G*>(input.gradient());
+    const G* gradient = static_cast<const G*>(input.gradient);
     if (map_) {  // CommLib Algorithm 2: 1. the node's sum of this rank's shard replaces the gradient
       gradient = co_await node_sum_->run(channel, gradient, input.caller_waits, input.input_error);
       input.input_error = node_sum_->input_error();
