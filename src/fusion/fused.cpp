@@ -6,7 +6,6 @@
 #include "base/error.hpp"
 #include "communicator/config_card.hpp"
 #include "fusion/fusion_config.hpp"
-#include "fusion/setup.hpp"
 #include "model/cost.hpp"
 #include "plan/plan_config.hpp"
 
