@@ -43,16 +43,6 @@ struct MemoryCard {
   double there = 0;
 };
 
-ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
-  ConfigCard card;
-  card.outcome = detail::outcome_of([&] {
-    check_config(c, topology);
-    card.set_texts({c.exchange});
-    set_fields(card, c);
-  });
-  return card;
-}
-
 }  // namespace
 
 bool is_learning_rate(double rate) { return std::isfinite(static_cast<float>(rate)); }
@@ -88,7 +78,13 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
 }
 
 detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
-  return open_agreed(comm, make_card(config, comm.topology), {"table", card_fields<EmbeddingConfig>(), {"exchange"}}, config.name);
+  ConfigCard card;
+  card.outcome = detail::outcome_of([&] {
+    check_config(config, comm.topology);
+    card.set_texts({config.exchange});
+    set_fields(card, config);
+  });
+  return open_agreed(comm, card, {"table", card_fields<EmbeddingConfig>(), {"exchange"}}, config.name);
 }
 
 void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes) {

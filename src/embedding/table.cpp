@@ -22,8 +22,9 @@ void add_sent(TrafficCount& sum, const TrafficCount& other) {
   for (std::size_t kind = 0; kind < sum.kind_sent.size(); ++kind) sum.kind_sent[kind] += other.kind_sent[kind];
 }
 
-[[noreturn]] void throw_input_error(const CallCard& card, int rank, std::string_view table, const CallWords& call,
+[[noreturn]] void throw_input_error(std::span<const CallCard> cards, int rank, std::string_view table, const CallWords& call,
                                     std::int64_t rows) {
+  const CallCard& card = cards[static_cast<std::size_t>(rank)];
   const char* const what = call.does;
   switch (card.input_error) {
     case CallError::bad_id:
@@ -52,6 +53,13 @@ void add_sent(TrafficCount& sum, const TrafficCount& other) {
 }
 
 }  // namespace
+
+task<int> EmbeddingCall::share(CallCard card) {
+  co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card), sizeof card,
+                             reinterpret_cast<std::byte*>(cards.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+  const auto faulty = std::find_if(cards.begin(), cards.end(), [](const CallCard& c) { return c.input_error != CallError::none; });
+  co_return faulty != cards.end() ? static_cast<int>(faulty - cards.begin()) : -1;
+}
 
 void throw_device_failed(std::string_view table, int rank) {
   throw AgreedError(Error(WEIR_ERR_DEVICE, fmt::format("table '{}': CUDA failed on rank {}, whose log says how. Make a new "
@@ -93,16 +101,14 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       coalesced_(space_->take_rows(setup_.most_asked() * config.width)),
       marks_((config.rows + 63) / 64),
       pending_(marks_.size()),
-      prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0)),
-      lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1)),
-      update_(comm_, config.name + ": update", config.priority, lease_.tag(2)),
+      prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0), comm_->topology.size()),
+      lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1), comm_->topology.size()),
+      update_(comm_, config.name + ": update", config.priority, lease_.tag(2), 0),
       // needs no network: delayed gradients need not wait for it
-      ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, lease_.tag(3)) {
+      ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, lease_.tag(3), 0) {
   const int ranks = comm_->topology.size();
   for (auto* batch : {&next_, &current_, &updating_, &spare_})
     *batch = std::make_unique<Batch>(config.rows, config.largest_batch, ranks);
-  for (auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_})
-    cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology);
   statistics_.by_node = setup_.by_node;
   for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) call->run.on_gpu = config.memory == MemorySpace::cuda;
@@ -161,22 +167,16 @@ task<void> EmbeddingState::run_prefetch(CallIds ids) {
   const OpenAtEnd gates(std::array{&batch.settled});
   const Channel channel = prefetch_.channel();
   StageScope stage = channel.stage(Stage::announce);
-  const auto faulty = [&] {
-    return std::find_if(prefetch_cards_.begin(), prefetch_cards_.end(),
-                        [](const CallCard& c) { return c.input_error != CallError::none; });
-  };
+  int faulty = -1;
   try {
-    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
-                               reinterpret_cast<std::byte*>(prefetch_cards_.data()),
-                               reinterpret_cast<std::byte*>(prefetch_scratch_.data()));
+    faulty = co_await prefetch_.share(card);
     stage.end();
-    if (faulty() == prefetch_cards_.end()) co_await batch.gather(channel, prefetch_cards_);
+    if (faulty < 0) co_await batch.gather(channel, prefetch_.cards);
   } catch (...) {
     batch.broken_off = std::current_exception();
     throw;
   }
-  if (const auto bad = faulty(); bad != prefetch_cards_.end())
-    throw_input_error(*bad, static_cast<int>(bad - prefetch_cards_.begin()), config_.name, {"prefetches", ""}, config_.rows);
+  if (faulty >= 0) throw_input_error(prefetch_.cards, faulty, config_.name, {"prefetches", ""}, config_.rows);
   batch.prefetch_traffic = prefetch_.traffic;
 }
 
@@ -212,14 +212,10 @@ CallCard EmbeddingState::begin_lookup(const CallIds& ids, std::span<float> vecto
 }
 
 task<void> EmbeddingState::share_cards(Channel channel, CallWords call, CallCard card) {
-  co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
-                             reinterpret_cast<std::byte*>(lookup_cards_.data()),
-                             reinterpret_cast<std::byte*>(card_scratch_.data()));
-  for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
-    if (lookup_cards_[rank].input_error == CallError::none) continue;
-    co_await channel.opened(split_, update_.run);  // the update in flight may read the batch that this call gives up
-    throw_input_error(lookup_cards_[rank], static_cast<int>(rank), config_.name, call, config_.rows);
-  }
+  const int faulty = co_await lookup_.share(card);
+  if (faulty < 0) co_return;
+  co_await channel.opened(split_, update_.run);  // the update in flight may read the batch that this call gives up
+  throw_input_error(lookup_.cards, faulty, config_.name, call, config_.rows);
 }
 
 task<void> EmbeddingState::run_lookup(CallIds ids, std::span<float> vectors, void* stream) {
@@ -234,11 +230,11 @@ task<void> EmbeddingState::run_lookup(CallIds ids, std::span<float> vectors, voi
   if (!batch.gathered()) card.prefetch = 0;
   co_await share_cards(channel, {"looks up", "one row for each id"}, card);
   // The numbers of prefetches so far may differ between ranks.
-  const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
+  const bool prefetched = card.prefetch != 0 && std::all_of(lookup_.cards.begin(), lookup_.cards.end(),
                                                             [&](const CallCard& c) { return c.prefetch == card.prefetch; });
   if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may read this batch
   stage.end();
-  if (!prefetched) co_await batch.gather(channel, lookup_cards_);
+  if (!prefetched) co_await batch.gather(channel, lookup_.cards);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
   co_await list_tokens(channel, batch);
@@ -332,8 +328,7 @@ void EmbeddingState::visit_state(StateVisitor& visitor) {
 std::int64_t EmbeddingState::memory_bytes() const {
   std::int64_t bytes = static_cast<std::int64_t>(sizeof *this) + partition_.memory_bytes() + host_->memory_bytes() +
                        space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + marks_.bytes() +
-                       pending_.bytes();
-  for (const auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_}) bytes += bytes_of(*cards);
+                       pending_.bytes() + prefetch_.memory_bytes() + lookup_.memory_bytes();
   return bytes + 4 * current_->memory_bytes() + (dense_ ? dense_->memory_bytes() : 0);
 }
 

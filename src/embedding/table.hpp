@@ -37,8 +37,21 @@ namespace weir::detail {
 /// One of prefetch, lookup, update.
 class EmbeddingCall final : public AsynchronousCall {
  public:
-  using AsynchronousCall::AsynchronousCall;
+  /// `ranks`: 0 for a call that shares no cards.
+  EmbeddingCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag, int ranks)
+      : AsynchronousCall(std::move(communicator), std::move(name), priority, tag),
+        cards(static_cast<std::size_t>(ranks)),
+        scratch_(cards.size()) {}
   using AsynchronousCall::launch;
+
+  /// Gathers all ranks' cards. Returns the lowest rank that has an error, or -1.
+  task<int> share(embedding::CallCard card);
+  [[nodiscard]] std::int64_t memory_bytes() const { return embedding::bytes_of(cards) + embedding::bytes_of(scratch_); }
+
+  std::vector<embedding::CallCard> cards;
+
+ private:
+  std::vector<embedding::CallCard> scratch_;
 };
 
 [[nodiscard]] inline double seconds_since(Clock::time_point begin) {
@@ -122,10 +135,8 @@ class EmbeddingState {
   };
   /// What update() passes to its coroutine.
   struct Step {
-    CallError input_error;
-    InputError memory;
-    std::int64_t given;  ///< elements of the gradients
-    Batch* next;         ///< the prefetched batch, which may not be gathered yet
+    CallCard card;  ///< its `place` is the number of elements of the gradients
+    Batch* next;    ///< the prefetched batch, which may not be gathered yet
     double learning_rate;
     std::int64_t lookups;  ///< the number of lookups when it was called
   };
@@ -156,7 +167,8 @@ class EmbeddingState {
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
   task<std::int64_t> gather_range(Channel channel, const char* does, RowRange range, std::int64_t done, std::int64_t& most);
-  [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given);
+  template <class Body>
+  void run_on_range(std::int64_t first, std::int64_t count, std::span<const float> values, const Body& body);
   void finish_update();
   void hurry_update();
 
@@ -180,12 +192,11 @@ class EmbeddingState {
   HostPointers range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
-  const Batch* foreseen_ = nullptr;             // the batch that the update in flight takes as the next one, until it has split
-  bool next_known_ = false;                     // a batch has been prefetched, and no lookup has come since
-  bool current_ready_ = false;                  // looked up, not updated yet
-  std::int64_t lookups_ = 0, prefetches_ = 0;   // numbers of calls
-  std::array<std::uint64_t, 10> step_words_{};  // of an update's announcement
-  std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
+  const Batch* foreseen_ = nullptr;                // the batch that the update in flight takes as the next one, until it has split
+  bool next_known_ = false;                        // a batch has been prefetched, and no lookup has come since
+  bool current_ready_ = false;                     // looked up, not updated yet
+  std::int64_t lookups_ = 0, prefetches_ = 0;      // numbers of calls
+  std::array<std::uint64_t, 10> step_words_{};     // of an update's announcement
   const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
   embedding::GroupLists token_groups_{};           // of the same batch; without keys
   float* coalesced_;                               // gradients of the batch's distinct rows
