@@ -22,7 +22,6 @@
 #include "contribution/error_feedback.hpp"
 #include "contribution/host_arrays.hpp"
 #include "contribution/selection_setup.hpp"
-#include "contribution/threshold_forecast.hpp"
 
 namespace weir {
 

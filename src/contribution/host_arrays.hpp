@@ -212,14 +212,8 @@ class HostArrays {
     for (std::int64_t i = 0; i < k; ++i)
       to.values[i] = scales_up ? x[to.indices[i]] * static_cast<T>(strata.size(i)) : x[to.indices[i]];
   }
-  /// Awaitable that returns the values in host memory, valid until the next call.
-  struct OnHost {
-    const T* values;
-    [[nodiscard]] bool await_ready() const noexcept { return true; }
-    void await_suspend(std::coroutine_handle<>) const noexcept {}
-    [[nodiscard]] const T* await_resume() const noexcept { return values; }
-  };
-  [[nodiscard]] OnHost on_host(const Entries& entries, std::int64_t /*count*/) const { return {entries.values.data()}; }
+  /// Returns the values in host memory, valid until the next call.
+  task<const T*> on_host(const Entries& entries, std::int64_t /*count*/) { co_return entries.values.data(); }
 
   void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
     threads_.run_ranges(entries.count, least_entries, 1, [&](PartRange mine) {

@@ -82,12 +82,6 @@ SelectionSetup Step::selection() const {
   return setup;
 }
 
-std::int64_t Step::values_on_host() const {
-  if (!row_.sparse()) return 0;
-  const SelectionSetup setup = selection();
-  return setup.estimates() ? setup.capacity() : 0;
-}
-
 Draw Step::draw(std::int64_t iteration) const {
   return {static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(iteration),
           static_cast<std::uint32_t>(exchange_.topology->rank())};

@@ -108,7 +108,6 @@ class Step {
   }
   /// Returns how this rank selects what it contributes to `exchange_`.
   [[nodiscard]] SelectionSetup selection() const;
-  [[nodiscard]] std::int64_t values_on_host() const;
   [[nodiscard]] Draw draw(std::int64_t iteration) const;
   /// Returns false if this rank of a node has no shard: it only passes gradients on and receives the result.
   [[nodiscard]] bool owns() const { return !map_ || map_->mine() >= 0; }

@@ -29,7 +29,7 @@ class TypedStep final : public Step {
   TypedStep(const CommunicatorState& comm, Channel channel, const AllreduceConfig& configuration, const ExchangeSpec& whole,
             NcclGroups* nccl, bool in_nodes)
       : Step(comm, configuration, whole, in_nodes),
-        arrays_(channel, whole.stream, exchange_.count, values_on_host(), whole.threads),
+        arrays_(channel, whole.stream, exchange_.count, row_.sparse() ? selection().values_on_host() : 0, whole.threads),
         estimate_(config_.error_feedback == Feedback::ef21 ? config_.count : 0, whole.divisor, arrays_) {
     if (row_.dense() && !compressor_)
       dense_ = Arrays::make_dense(row_.name, whole, nccl);
