@@ -77,27 +77,6 @@ struct Contents {
   }
 };
 
-template <class T>
-[[nodiscard]] ExchangeSpec spec_of(const Shared<T>& shared, const Contents<T>& contents, const Topology& topology) {
-  const FusionConfig& config = shared.config;
-  ExchangeSpec spec;
-  spec.count = contents.count;
-  spec.type = config.type;
-  spec.final_k = spec.largest_k = contents.k;
-  spec.at_most_k = shared.threshold().at_most_k();
-  // This is at least what the units may select together, since the guard of each unit rounds down.
-  spec.largest_local = most_selected(spec.at_most_k, contents.count, contents.k);
-  spec.reuse_period = shared.threshold().period();
-  spec.wire_format = config.wire_format;
-  spec.wire_values = config.wire_values;
-  spec.parameters = parameters_of(*shared.row, config.algorithm_parameters);
-  spec.ranks = topology.size();
-  spec.divisor = config.average ? spec.ranks : 1;
-  spec.topology = &topology;
-  spec.threads = shared.threads;
-  return spec;
-}
-
 /// A call whose error can be asked for more than once.
 class FusedCall : public detail::AsynchronousCall {
  public:
@@ -160,12 +139,27 @@ class Exchange final : public FusedCall {
         shared_(shared),
         contents_(std::move(contents)) {
     const AllreduceRow& row = *shared.row;
-    ExchangeSpec spec = spec_of(shared, *contents_, comm->topology);
+    const FusionConfig& config = shared.config;
+    ExchangeSpec spec;
+    spec.count = contents_->count;
+    spec.type = config.type;
+    spec.final_k = spec.largest_k = contents_->k;
+    spec.at_most_k = shared.threshold().at_most_k();
+    // This is at least what the units may select together, since the guard of each unit rounds down.
+    spec.largest_local = most_selected(spec.at_most_k, contents_->count, contents_->k);
+    spec.reuse_period = shared.threshold().period();
+    spec.wire_format = config.wire_format;
+    spec.wire_values = config.wire_values;
+    spec.parameters = parameters_of(row, config.algorithm_parameters);
+    spec.ranks = comm->topology.size();
+    spec.divisor = config.average ? spec.ranks : 1;
+    spec.topology = &comm->topology;
+    spec.threads = shared.threads;
     spec.scratch = comm->scratch;
     if (row.asks_costs_for(spec)) spec.machine = &comm->agreed_machine().machine;
     run.holds_at_once = false;
     run.algorithm = row.name;
-    run.element_type = name_of(shared.config.type);
+    run.element_type = name_of(config.type);
     run.count = contents_->count + contents_->dense_count;
     if (contents_->count > 0 || contents_->dense_count == 0) {
       sparse_ = row.make_sparse<T>(spec);

@@ -99,18 +99,16 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
           sparse);
 }
 
-ConfigCard make_card(const FusionConfig& c, std::span<const FusedTensor> tensors) {
+detail::Lease agree_on_config(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
-    check_config(c, tensors);
-    card.set_texts(
-        {algorithm_text(c.algorithm, c.algorithm_parameters), fmt::format("{}", tensors.size()), threshold_of(c, {}).text()});
-    set_fields(card, c);
+    check_config(config, tensors);
+    card.set_texts({algorithm_text(config.algorithm, config.algorithm_parameters), fmt::format("{}", tensors.size()),
+                    threshold_of(config, {}).text()});
+    set_fields(card, config);
   });
-  return card;
-}
-
-void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  detail::Lease lease =
+      open_agreed(comm, card, {"fused", card_fields<FusionConfig>(), {"algorithm", "number of tensors", "threshold"}}, config.name);
   using Prints = std::array<std::uint64_t, 128>;
   for (std::size_t first = 0; first < tensors.size(); first += Prints{}.size()) {
     Prints mine{};
@@ -132,6 +130,7 @@ void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& confi
                "the same tensors in the same order on every rank",
                config.name, cards[0].text(), rank, cards[rank].text(), first + differs);
   }
+  return lease;
 }
 
 std::int64_t k_of(const FusionConfig& config, const FusedTensor& tensor) {
