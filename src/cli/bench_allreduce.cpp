@@ -21,8 +21,7 @@
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
-#include "plan/auto_choice.hpp"
-#include "plan/compression.hpp"
+#include "plan/plan_config.hpp"
 
 namespace weir::cli {
 namespace {
