@@ -47,9 +47,9 @@ CheckpointState::CheckpointState(std::shared_ptr<CommunicatorState> communicator
 }
 
 void CheckpointState::add(checkpoint::AddedSubject subject) {
-  check_name(subject.name(), checkpoint::word_of(subject.kind()));
+  check_name(subject.name, checkpoint::word_of(subject.kind));
   for (const checkpoint::AddedSubject& other : subjects_) {
-    require(other.kind() != subject.kind() || other.name() != subject.name(), "checkpoint '{}' has {} already: names must differ",
+    require(other.kind != subject.kind || other.name != subject.name, "checkpoint '{}' has {} already: names must differ",
             config.name, subject.words());
   }
   if (!save_.waited_for()) fail(WEIR_ERR_BUSY, "checkpoint '{}' is being saved: wait before something is added", config.name);

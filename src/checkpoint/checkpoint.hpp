@@ -93,7 +93,8 @@ class CheckpointState {
   void begin_preparing();
   [[nodiscard]] Blob report() const;
   void merge_reports(checkpoint::Index& index);
-  void place_chunks(const checkpoint::Index& index);
+  template <class Put>
+  void tell_of_arrays(std::vector<checkpoint::Subject>& subjects, Put&& put);
   void begin_work(std::function<void()> work);
   task<void> finish_work(Channel channel);
 

@@ -15,7 +15,7 @@ constexpr std::int64_t block_elements = std::int64_t{1} << 16;
 /// Makes the state of one subject.
 class Delivery {
  public:
-  Delivery(Source& source, const Subject& saved, const OutlinedSubject& wanted) : source_(source), saved_(saved), wanted_(wanted) {}
+  Delivery(Source& source, const Subject& saved, const Subject& wanted) : source_(source), saved_(saved), wanted_(wanted) {}
 
   /// Returns every field that this rank has saved.
   SavedState own() {
@@ -32,9 +32,9 @@ class Delivery {
   /// Returns every field that this rank has now, redistributed from all old ranks.
   SavedState divided_anew() {
     SavedState state;
-    for (const OutlinedField& field : wanted_.fields) {
-      StateField& to = add(state, field.visit.name, field.visit.type, field.visit.count);
-      switch (field.visit.placement.share) {
+    for (const Dataset& field : wanted_.datasets) {
+      StateField& to = add(state, field.name, field.type, field.pieces.front().count);
+      switch (field.share) {
         case Share::summed:
           take_shares(field, to);
           break;
@@ -60,16 +60,16 @@ class Delivery {
 
   /// Returns the state of a caller's array. An array of one rank is restored on that rank only.
   SavedState array() {
-    const OutlinedField& field = wanted_.fields.front();
-    if (field.visit.placement.share == Share::block) return divided_anew();
+    const Dataset& field = wanted_.datasets.front();
+    if (field.share == Share::block) return divided_anew();
     const bool has_one = source_.rank < source_.index.ranks() && saved_.datasets.front().pieces[source_.rank].present();
     return has_one ? own() : SavedState{};
   }
 
  private:
-  [[noreturn]] void mismatch(const OutlinedField& field, std::string_view why) const {
+  [[noreturn]] void mismatch(const Dataset& field, std::string_view why) const {
     fail(WEIR_ERR_MISMATCH, "{} does not fit {} '{}': field '{}': {}", source_.file.path(), word_of(wanted_.kind), wanted_.name,
-         field.visit.name, why);
+         field.name, why);
   }
 
   static StateField& add(SavedState& state, const std::string& name, StateType type, std::int64_t count) {
@@ -88,17 +88,15 @@ class Delivery {
     }
   }
 
-  static void stay(const OutlinedField& field, StateField& to) {
-    std::copy(field.value.begin(), field.value.end(), to.bytes.data());
-  }
+  static void stay(const Dataset& field, StateField& to) { std::copy(field.values.begin(), field.values.end(), to.bytes.data()); }
 
   /// Returns the saved dataset of the same field. Returns null if it belongs to another algorithm.
-  [[nodiscard]] const Dataset* saved(const OutlinedField& field) const {
-    const Dataset* const dataset = saved_.find(field.visit.name);
-    return dataset != nullptr && dataset->type == field.visit.type && dataset->chunked == field.array ? dataset : nullptr;
+  [[nodiscard]] const Dataset* saved(const Dataset& field) const {
+    const Dataset* const dataset = saved_.find(field.name);
+    return dataset != nullptr && dataset->type == field.type && dataset->chunked == field.chunked ? dataset : nullptr;
   }
 
-  void take_each(const OutlinedField& field, StateField& to) {
+  void take_each(const Dataset& field, StateField& to) {
     const Dataset* const dataset = saved(field);
     std::vector<std::size_t> ranks;
     for (std::size_t rank = 0; dataset != nullptr && rank < dataset->pieces.size(); ++rank) {
@@ -113,9 +111,9 @@ class Delivery {
     read_piece(*dataset, rank, to);
   }
 
-  void take_agreed(const OutlinedField& field, StateField& to) {
+  void take_agreed(const Dataset& field, StateField& to) {
     const Dataset* const dataset = saved(field);
-    const std::int64_t row = field.visit.placement.region.first_row;
+    const std::int64_t row = field.pieces.front().region.first_row;
     for (std::size_t rank = 0; dataset != nullptr && rank < dataset->pieces.size(); ++rank) {
       const Piece& piece = dataset->pieces[rank];
       const bool has_beginning = piece.region.first_row <= row && row < piece.region.first_row + piece.region.rows;
@@ -124,7 +122,7 @@ class Delivery {
     stay(field, to);
   }
 
-  void take_cuts(const OutlinedField& field, StateField& to) {
+  void take_cuts(const Dataset& field, StateField& to) {
     const Dataset* const dataset = saved(field);
     if (dataset == nullptr || to.count < 2) return stay(field, to);
     std::vector<std::vector<std::uint64_t>> values;
@@ -137,14 +135,14 @@ class Delivery {
       if (!bytes.empty()) std::memcpy(values.back().data(), bytes.data(), bytes.size());
       old.push_back({dataset->pieces[rank].region, values.back()});
     }
-    const std::vector<std::uint64_t> cuts = cut_anew(old, field.visit.placement.region, to.count - 1);
+    const std::vector<std::uint64_t> cuts = cut_anew(old, field.pieces.front().region, to.count - 1);
     std::memcpy(to.bytes.data(), cuts.data(), cuts.size() * sizeof(std::uint64_t));
   }
 
-  void take_parts(const OutlinedField& field, StateField& to) {
+  void take_parts(const Dataset& field, StateField& to) {
     const Dataset* const dataset = saved(field);
     if (dataset == nullptr) mismatch(field, "the file has none of this type");
-    const Region& mine = field.visit.placement.region;
+    const Region& mine = field.pieces.front().region;
     std::vector<Region> holders;
     for (const Piece& piece : dataset->pieces) holders.push_back(piece.count > 0 ? piece.region : Region{});
     for (const Piece& piece : dataset->pieces) {
@@ -181,17 +179,17 @@ class Delivery {
     const Dataset* dataset;
     std::size_t rank;
   };
-  void take_shares(const OutlinedField& field, StateField& to) {
+  void take_shares(const Dataset& field, StateField& to) {
     std::fill_n(to.bytes.data(), to.bytes.size(), std::byte{0});
-    const std::string_view kind = kind_of(field.visit.name);
+    const std::string_view kind = kind_of(field.name);
     if (&field != first_sum(wanted_, kind)) return;
     std::vector<Holder> holders;
     std::vector<Region> old_regions, new_regions;
     for (const Dataset& dataset : saved_.datasets) {
       if (dataset.share != Share::summed || !dataset.chunked || kind_of(dataset.name) != kind) continue;
-      if (dataset.type != field.visit.type)
-        mismatch(field, fmt::format("it holds {} in the file and {} here", state_type_name(dataset.type),
-                                    state_type_name(field.visit.type)));
+      if (dataset.type != field.type)
+        mismatch(field,
+                 fmt::format("it holds {} in the file and {} here", state_type_name(dataset.type), state_type_name(field.type)));
       for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
         if (dataset.pieces[rank].count <= 0) continue;
         holders.push_back({&dataset, rank});
@@ -202,9 +200,9 @@ class Delivery {
     for (std::size_t rank = 0; rank < source_.outlines.size(); ++rank) {
       const auto& subjects = source_.outlines[rank];
       const auto same = std::find_if(subjects.begin(), subjects.end(),
-                                     [&](const OutlinedSubject& s) { return s.kind == wanted_.kind && s.name == wanted_.name; });
-      const OutlinedField* const sum = first_sum(*same, kind);
-      Region region = sum != nullptr && sum->visit.count > 0 ? sum->visit.placement.region : Region{};
+                                     [&](const Subject& s) { return s.kind == wanted_.kind && s.name == wanted_.name; });
+      const Dataset* const sum = first_sum(*same, kind);
+      Region region = sum != nullptr && sum->pieces.front().count > 0 ? sum->pieces.front().region : Region{};
       if (rank == source_.rank) mine = new_regions.size();
       new_regions.push_back(region);
     }
@@ -214,7 +212,7 @@ class Delivery {
           fmt::format("ranks have saved element {} of it, and none keeps that here: is error feedback off, or the plan smaller?",
                       element));
     for (const Sum& sum : shares_of(old_regions, new_regions, mine)) {
-      if (field.visit.type == StateType::float64)
+      if (field.type == StateType::float64)
         add_up<double, long double>(holders, old_regions, sum, field, to);
       else
         add_up<float, double>(holders, old_regions, sum, field, to);
@@ -227,18 +225,18 @@ class Delivery {
     return wanted_.kind == Kind::fused ? name : name.substr(name.rfind('/') + 1);
   }
 
-  [[nodiscard]] const OutlinedField* first_sum(const OutlinedSubject& subject, std::string_view kind) const {
-    const auto found = std::find_if(subject.fields.begin(), subject.fields.end(), [&](const OutlinedField& field) {
-      return field.array && field.visit.placement.share == Share::summed && kind_of(field.visit.name) == kind;
+  [[nodiscard]] const Dataset* first_sum(const Subject& subject, std::string_view kind) const {
+    const auto found = std::find_if(subject.datasets.begin(), subject.datasets.end(), [&](const Dataset& field) {
+      return field.chunked && field.share == Share::summed && kind_of(field.name) == kind;
     });
-    return found == subject.fields.end() ? nullptr : &*found;
+    return found == subject.datasets.end() ? nullptr : &*found;
   }
 
   /// Adds in `Wide` and rounds once, at the end.
   template <class T, class Wide>
-  void add_up(const std::vector<Holder>& holders, const std::vector<Region>& regions, const Sum& sum, const OutlinedField& field,
+  void add_up(const std::vector<Holder>& holders, const std::vector<Region>& regions, const Sum& sum, const Dataset& field,
               StateField& to) {
-    const std::int64_t begin = field.visit.placement.region.first_row;
+    const std::int64_t begin = field.pieces.front().region.first_row;
     auto* const out = reinterpret_cast<T*>(to.bytes.data());
     std::vector<ChunkReader> readers;
     for (const std::size_t holder : sum.of) readers.emplace_back(source_.file, source_.index, saved_, *holders[holder].dataset);
@@ -266,20 +264,20 @@ class Delivery {
 
   Source& source_;
   const Subject& saved_;
-  const OutlinedSubject& wanted_;
+  const Subject& wanted_;
 };
 
 }  // namespace
 
 void check_subjects(const Index& index, const Outline& outline, const std::string& file) {
-  for (const OutlinedSubject& here : outline) {
+  for (const Subject& here : outline) {
     if (std::none_of(index.subjects.begin(), index.subjects.end(),
                      [&](const Subject& s) { return s.kind == here.kind && s.name == here.name; }))
       fail(WEIR_ERR_MISMATCH, "{} does not fit: it has no {} '{}', which was added here", file, word_of(here.kind), here.name);
   }
   for (const Subject& there : index.subjects) {
     if (std::none_of(outline.begin(), outline.end(),
-                     [&](const OutlinedSubject& s) { return s.kind == there.kind && s.name == there.name; }))
+                     [&](const Subject& s) { return s.kind == there.kind && s.name == there.name; }))
       fail(WEIR_ERR_MISMATCH, "{} does not fit: it has {} '{}', which was not added here", file, word_of(there.kind), there.name);
   }
 }
@@ -291,17 +289,17 @@ bool goes_along_switches(const Source& source, const Subject& saved) {
   const auto says_so = [](std::string_view name) { return name.ends_with(StateVisitor::along_switches_name); };
   const bool was = std::any_of(saved.datasets.begin(), saved.datasets.end(), [&](const Dataset& d) { return says_so(d.name); });
   return was || std::any_of(source.outlines.begin(), source.outlines.end(), [&](const Outline& outline) {
-           return std::any_of(outline.begin(), outline.end(), [&](const OutlinedSubject& subject) {
+           return std::any_of(outline.begin(), outline.end(), [&](const Subject& subject) {
              return subject.kind == saved.kind && subject.name == saved.name &&
-                    std::any_of(subject.fields.begin(), subject.fields.end(),
-                                [&](const OutlinedField& field) { return says_so(field.visit.name); });
+                    std::any_of(subject.datasets.begin(), subject.datasets.end(),
+                                [&](const Dataset& field) { return says_so(field.name); });
            });
          });
 }
 
 }  // namespace
 
-SavedState deliver(Source& source, const OutlinedSubject& subject) {
+SavedState deliver(Source& source, const Subject& subject) {
   const Subject& saved = *std::find_if(source.index.subjects.begin(), source.index.subjects.end(),
                                        [&](const Subject& s) { return s.kind == subject.kind && s.name == subject.name; });
   Delivery delivery(source, saved, subject);
