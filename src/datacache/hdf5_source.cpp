@@ -97,7 +97,7 @@ struct Opened {
   std::optional<Dataset> labels;
 };
 
-class Hdf5Source final : public SampleSource {
+class Hdf5Source final : public ItemSource {
  public:
   Hdf5Source(const std::string& path, const std::string& dataset, const std::string& labels)
       : file_(path), identity_("hdf5 " + file_.stamp()) {
@@ -107,10 +107,7 @@ class Hdf5Source final : public SampleSource {
     const Shape& shape = opened->items.shape();
     std::optional<Shape> label_shape;
     if (opened->labels) label_shape = opened->labels->shape();
-    layout_ = LabelledLayout(shape, label_shape, fmt::format("'{}' of {}", labels, path));
-    label_bytes_ = label_shape ? label_shape->bytes() : 0;
-    size_ = shape.items();
-    layout_text_ = shape.layout(label_shape.has_value());
+    set_shapes(shape, label_shape, fmt::format("'{}' of {}", labels, path));
     identity_ += fmt::format(" {} {}", one_line(dataset), shape.text());
     if (label_shape) identity_ += fmt::format("; labels {} {}", one_line(labels), label_shape->text());
     opened_ = std::move(opened);
@@ -123,35 +120,23 @@ class Hdf5Source final : public SampleSource {
   Hdf5Source(const Hdf5Source&) = delete;
   Hdf5Source& operator=(const Hdf5Source&) = delete;
 
-  [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] std::int64_t value_bytes() const override { return layout_.value_bytes(); }
   [[nodiscard]] std::string identity() const override { return identity_; }
-  [[nodiscard]] std::string layout() const override { return layout_text_; }
-  void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
-    check_range(first, count, size_);
-    encoded.resize(static_cast<std::size_t>(count * layout_.encoded_bytes()));
-    std::fill(sizes.begin(), sizes.end(), layout_.encoded_bytes());
+
+ private:
+  void read_arrays(std::int64_t first, std::int64_t count, std::span<std::byte> items, std::span<std::byte> labels) override {
     if (count == 0) return;
-    std::vector<std::byte> labels(static_cast<std::size_t>(count * label_bytes_));
     {
       const std::lock_guard lock(hdf5::one_at_a_time);
       const hdf5::Quiet quiet;
-      opened_->items.read(first, count, encoded.data());
+      opened_->items.read(first, count, items.data());
       if (opened_->labels) opened_->labels->read(first, count, labels.data());
     }
     file_.check_unchanged();
-    if (label_bytes_ > 0) layout_.interleave(count, labels, encoded);
-  }
-  std::int64_t decode(std::int64_t /*sample*/, std::span<const std::byte> encoded, std::span<std::byte> value) override {
-    return layout_.decode(encoded, value);
   }
 
- private:
   StoreFile file_;  // the file that opened_ reads
   std::unique_ptr<Opened> opened_;
-  std::string identity_, layout_text_;
-  std::int64_t size_ = 0, label_bytes_ = 0;
-  LabelledLayout layout_;
+  std::string identity_;
 };
 
 }  // namespace
