@@ -5,31 +5,30 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 
 namespace weir::datacache {
 namespace {
 
-constexpr std::array<char, 8> magic = {'w', 'e', 'i', 'r', 'p', 'a', 'c', 'k'};
-constexpr std::int64_t version = 1;
-
 /// The beginning of the header.
 struct Front {
-  std::array<char, 8> magic{};
-  std::int64_t version = 0;
-  std::uint64_t data_set = 0;
-  std::int64_t number = 0, samples = 0;
-
-  [[nodiscard]] bool operator==(const Front&) const = default;
+  std::array<char, 8> magic = {'w', 'e', 'i', 'r', 'p', 'a', 'c', 'k'};
+  std::int64_t version = 1;
+  PackKey key;
 };
 
 constexpr std::int64_t front_bytes = sizeof(Front), entry_bytes = 16, seal_bytes = sizeof(std::uint64_t);
 static_assert(front_bytes == 40);
 
-Front front_of(const PackKey& key) { return {magic, version, key.data_set, key.number, key.samples}; }
-
 std::uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 }  // namespace
+
+std::span<const std::byte> Samples::part(std::int64_t i) const {
+  const auto end = sizes.begin() + i;
+  const auto begin = std::accumulate(sizes.begin(), end, std::int64_t{0});
+  return std::span(bytes).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(*end));
+}
 
 std::int64_t pack_header_bytes(std::int64_t samples) { return front_bytes + samples * entry_bytes + seal_bytes; }
 
@@ -40,13 +39,11 @@ std::vector<std::byte> pack_header(const PackKey& key, const Samples& samples) {
     std::memcpy(at, &value, sizeof value);
     at += sizeof value;
   };
-  append(front_of(key));
-  std::span<const std::byte> rest(samples.bytes);
-  for (const std::int64_t bytes : samples.sizes) {
-    append(bytes);
-    append(checksum(rest.first(static_cast<std::size_t>(bytes))));
-    rest = rest.subspan(static_cast<std::size_t>(bytes));
-  }
+  append(Front{.key = key});
+  samples.for_each([&](std::int64_t, std::span<const std::byte> sample) {
+    append(static_cast<std::int64_t>(sample.size()));
+    append(checksum(sample));
+  });
   append(checksum({header.data(), at}));
   return header;
 }
@@ -57,12 +54,11 @@ std::optional<PackFile> PackFile::open(Descriptor file, std::int64_t bytes, cons
   if (bytes < header_bytes) return {};
   std::vector<std::byte> header(static_cast<std::size_t>(header_bytes));
   if (!read_at(file, 0, header)) return {};
-  Front front;
-  std::memcpy(&front, header.data(), sizeof front);
+  const Front front{.key = key};
   std::uint64_t seal = 0;
   const std::size_t sealed = header.size() - sizeof seal;
   std::memcpy(&seal, header.data() + sealed, sizeof seal);
-  if (front != front_of(key) || seal != checksum(std::span(header).first(sealed))) return {};
+  if (std::memcmp(&front, header.data(), sizeof front) != 0 || seal != checksum(std::span(header).first(sealed))) return {};
 
   PackFile pack;
   pack.entries_.resize(static_cast<std::size_t>(key.samples));
@@ -96,13 +92,11 @@ bool PackFile::read_all(Samples& samples) const {
   }
   samples.bytes.resize(static_cast<std::size_t>(bytes));
   if (!read_at(file_, pack_header_bytes(static_cast<std::int64_t>(entries_.size())), samples.bytes)) return false;
-  std::span<const std::byte> rest(samples.bytes);
-  for (const Entry& entry : entries_) {
-    const auto own = static_cast<std::size_t>(entry.bytes);
-    if (checksum(rest.first(own)) != entry.checksum) return false;
-    rest = rest.subspan(own);
-  }
-  return true;
+  bool whole = true;
+  samples.for_each([&](std::int64_t i, std::span<const std::byte> sample) {
+    whole = whole && checksum(sample) == entries_[static_cast<std::size_t>(i)].checksum;
+  });
+  return whole;
 }
 
 }  // namespace weir::datacache

@@ -26,9 +26,22 @@ namespace weir::datacache {
 struct Samples {
   std::vector<std::byte> bytes;
   std::vector<std::int64_t> sizes;
+
+  /// Calls see(i, bytes of sample i) for every sample.
+  template <class See>
+  void for_each(See&& see) const {
+    std::span<const std::byte> rest(bytes);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const auto size = static_cast<std::size_t>(sizes[i]);
+      see(static_cast<std::int64_t>(i), rest.first(size));
+      rest = rest.subspan(size);
+    }
+  }
+  /// Returns the bytes of sample i.
+  [[nodiscard]] std::span<const std::byte> part(std::int64_t i) const;
 };
 
-/// Identifies a pack.
+/// The beginning of a pack's header, which identifies the pack.
 struct PackKey {
   std::uint64_t data_set = 0;
   std::int64_t number = 0, samples = 0;
