@@ -97,15 +97,15 @@ void CheckpointState::check_run() const {
 }
 
 std::vector<std::int64_t> CheckpointState::nodes() const {
-  std::vector<std::int64_t> nodes;
-  for (int rank = 0; rank < comm->topology.size(); ++rank) nodes.push_back(comm->topology.node_of(rank));
+  std::vector<std::int64_t> nodes(ranks());
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) nodes[rank] = comm->topology.node_of(static_cast<int>(rank));
   return nodes;
 }
 
 std::vector<std::int64_t> CheckpointState::switches() const {
-  const bool known = !switch_group_sizes(comm->topology).empty();
-  std::vector<std::int64_t> switches;
-  for (int rank = 0; rank < comm->topology.size(); ++rank) switches.push_back(known ? comm->topology.switch_of(rank) : -1);
+  std::vector<std::int64_t> switches(ranks(), -1);
+  if (switch_group_sizes(comm->topology).empty()) return switches;
+  for (std::size_t rank = 0; rank < switches.size(); ++rank) switches[rank] = comm->topology.switch_of(static_cast<int>(rank));
   return switches;
 }
 

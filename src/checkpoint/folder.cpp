@@ -82,9 +82,8 @@ std::optional<std::int64_t> Folder::newest() const {
 
 std::vector<std::int64_t> Folder::newest_first() const {
   const std::optional<std::int64_t> first = newest();
-  if (!first) return {};
   std::vector<std::int64_t> all = steps();
-  std::erase_if(all, [&](std::int64_t step) { return step > *first; });
+  std::erase_if(all, [&](std::int64_t step) { return !first || step > *first; });
   std::reverse(all.begin(), all.end());
   return all;
 }

@@ -14,8 +14,7 @@ namespace {
 bool has_hdf5() { return false; }
 std::string hdf5_version() { return "none"; }
 Structure lay_out(Index& /*index*/) { refuse(); }
-Index find_chunks(const std::string& /*path*/) { refuse(); }
-Index find_chunks_anew(const std::string& /*path*/) { refuse(); }
+Index find_chunks(const std::string& /*path*/, bool /*record*/) { refuse(); }
 Index read_structure(const std::string& /*path*/, const Structure& /*structure*/) { refuse(); }
 
 }  // namespace weir::checkpoint

@@ -2,8 +2,8 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/file_image.hpp"
 #include "checkpoint/hdf5_file.hpp"
-#include "checkpoint/hdf5_library.hpp"
 
 namespace weir::checkpoint {
 namespace {
@@ -93,7 +93,7 @@ std::vector<std::size_t> rows_of(const Dataset& dataset) {
 
 /// Writes the attributes that describe the pieces of a dataset and how it is redistributed.
 void describe(hid_t object, const Dataset& dataset) {
-  write_attribute(object, "share", Value(std::string(hdf5::share_names[static_cast<std::size_t>(dataset.share)])));
+  write_attribute(object, "share", Value(std::string(share_names[static_cast<std::size_t>(dataset.share)])));
   write_attribute(object, "type", Value(std::string(state_type_name(dataset.type))));
   std::vector<std::int64_t> counts, regions;
   for (const std::size_t rank : dataset.rows) {
@@ -123,37 +123,31 @@ void write_small(hid_t group, const Dataset& dataset) {
   describe(data, dataset);
 }
 
-haddr_t address_of(hid_t data, std::int64_t row, std::int64_t element, std::string_view name) {
-  const std::array<hsize_t, 2> offset = {static_cast<hsize_t>(row), static_cast<hsize_t>(element)};
+std::int64_t address_of(hid_t data, std::size_t row, std::int64_t element, std::string_view name) {
+  const std::array<hsize_t, 2> offset = {row, static_cast<hsize_t>(element)};
   unsigned mask = 0;
   haddr_t address = HADDR_UNDEF;
   hsize_t size = 0;
   check(H5Dget_chunk_info_by_coord(data, offset.data(), &mask, &address, &size), fmt::format("find the chunks of '{}'", name));
   if (address == HADDR_UNDEF) fail(WEIR_ERR_FILE, "the HDF5 library has made no room for '{}'", name);
-  return address;
+  return static_cast<std::int64_t>(address);
 }
 
 /// Allocates chunk by chunk by giving the library zeros. Compressed chunks differ in size.
 void place_each(hid_t data, Dataset& dataset, FileImage& image, bool compressed) {
   std::vector<std::byte> zeros;
-  std::size_t at = 0;
-  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
-    const std::size_t rank = dataset.rows[row];
-    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
-      Chunk& chunk = dataset.chunks[at++];
-      const std::int64_t element = c * dataset.chunk_elements;
-      if (!compressed) chunk.bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
-      const std::int64_t room = compressed ? chunk.bytes : dataset.chunk_elements * dataset.element_bytes();
-      zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(room)));
-      const std::array<hsize_t, 2> offset = {row, static_cast<hsize_t>(element)};
-      image.forget_writes(true);
-      check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(room), zeros.data()),
-            fmt::format("make room for '{}'", dataset.name));
-      image.forget_writes(false);
-      chunk.address = static_cast<std::int64_t>(address_of(data, static_cast<std::int64_t>(row), element, dataset.name));
-      dataset.room.push_back({chunk.address, room});
-    }
-  }
+  dataset.for_chunks([&](Chunk& chunk, const Dataset::ChunkPlace& at) {
+    if (!compressed) chunk.bytes = at.count * dataset.element_bytes();
+    const std::int64_t room = compressed ? chunk.bytes : dataset.chunk_elements * dataset.element_bytes();
+    zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(room)));
+    const std::array<hsize_t, 2> offset = {at.row, static_cast<hsize_t>(at.first)};
+    image.forget_writes(true);
+    check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(room), zeros.data()),
+          fmt::format("make room for '{}'", dataset.name));
+    image.forget_writes(false);
+    chunk.address = address_of(data, at.row, at.first, dataset.name);
+    dataset.room.push_back({chunk.address, room});
+  });
 }
 
 /// Returns whether giving every row as many chunks as the longest row would waste more than a few per cent.
@@ -166,18 +160,14 @@ bool wastes_room(const Dataset& dataset) {
 /// Computes addresses. The library stores unfiltered chunks contiguously, row by row, with as many in each row as the longest
 /// needs.
 void place(hid_t data, Dataset& dataset) {
-  const auto first = static_cast<std::int64_t>(address_of(data, 0, 0, dataset.name));
+  const std::int64_t first = address_of(data, 0, 0, dataset.name);
   const std::int64_t in_row = chunks_for(dataset.largest_piece(), dataset.chunk_elements);
   const std::int64_t room = dataset.chunk_elements * dataset.element_bytes();
   dataset.room = {{first, static_cast<std::int64_t>(dataset.rows.size()) * in_row * room}};
-  std::size_t at = 0;
-  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
-    const std::size_t rank = dataset.rows[row];
-    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c, ++at) {
-      dataset.chunks[at].address = first + (static_cast<std::int64_t>(row) * in_row + c) * room;
-      dataset.chunks[at].bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
-    }
-  }
+  dataset.for_chunks([&](Chunk& chunk, const Dataset::ChunkPlace& at) {
+    chunk.address = first + (static_cast<std::int64_t>(at.row) * in_row + at.number) * room;
+    chunk.bytes = at.count * dataset.element_bytes();
+  });
 }
 
 void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage& image) {
@@ -204,10 +194,7 @@ void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage&
   else if (row > 0)
     place(data, dataset);
   describe(data, dataset);
-  std::vector<std::int64_t> chunks;
-  for (const Chunk& chunk : dataset.chunks)
-    chunks.insert(chunks.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
-  write_attribute(data, "chunks", chunks, 3);
+  write_attribute(data, "chunks", dataset.chunk_numbers(), 3);
   write_attribute(data, "chunk_elements", Value(dataset.chunk_elements));
 }
 
@@ -221,8 +208,8 @@ Structure lay_out(Index& index) {
   const std::lock_guard lock(hdf5::one_at_a_time);
   const hdf5::Quiet quiet;
   FileImage image;
-  Id file(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT, hdf5::access_list(image)), H5Fclose, "make a file in memory");
-  write_attribute(file, hdf5::schema_name, Value(schema_version));
+  Id file(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT, image.access_list()), H5Fclose, "make a file in memory");
+  write_attribute(file, schema_name, Value(schema_version));
   write_attributes(file, {{"step", index.step},
                           {"ranks", static_cast<std::int64_t>(index.ranks())},
                           {"compression", index.compression},
@@ -251,14 +238,10 @@ Structure lay_out(Index& index) {
   Structure structure{.file_bytes = image.allocated, .extents = structure_of(index, image.allocated)};
   // Nothing in the file refers to the seal, and the library truncates what lies beyond the end that it knows.
   image.written = image.allocated;
-  Id again(H5Fopen("checkpoint", H5F_ACC_RDWR, hdf5::access_list(image)), H5Fclose, "open a file in memory");
+  Id again(H5Fopen("checkpoint", H5F_ACC_RDWR, image.access_list()), H5Fclose, "open a file in memory");
   image.allocated += seal_bytes(structure.extents.size());
   again.close("lay out a file in memory");
-  for (const Extent& extent : structure.extents) {
-    const std::size_t before = structure.bytes.size();
-    structure.bytes.resize(before + static_cast<std::size_t>(extent.bytes));
-    image.read(extent.begin, std::span(structure.bytes).subspan(before));
-  }
+  structure.read_extents([&](std::int64_t address, std::span<std::byte> to) { image.read(address, to); });
   return structure;
 }
 

@@ -91,6 +91,13 @@ std::pair<std::int64_t, std::int64_t> Dataset::elements_of(std::size_t rank, std
   return {first, std::min(chunk_elements, pieces[rank].count - first)};
 }
 
+std::vector<std::int64_t> Dataset::chunk_numbers() const {
+  std::vector<std::int64_t> numbers;
+  for (const Chunk& chunk : chunks)
+    numbers.insert(numbers.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
+  return numbers;
+}
+
 std::span<const std::byte> Dataset::value(std::size_t rank) const {
   const auto row = static_cast<std::size_t>(largest_piece() * element_bytes());
   const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(0, pieces[rank].count) * element_bytes());

@@ -78,6 +78,25 @@ struct Dataset {
   [[nodiscard]] bool needs_no_empty_rows() const;
   /// Returns the elements [first, first + count) of a rank's piece that are in its chunk number `chunk`.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> elements_of(std::size_t rank, std::int64_t chunk) const;
+  /// A chunk among those of a rank that has a row in the file.
+  struct ChunkPlace {
+    std::size_t row = 0, rank = 0;
+    std::int64_t number = 0;            ///< among those of the rank
+    std::int64_t first = 0, count = 0;  ///< elements
+  };
+  /// Calls see(chunk, its place) for all chunks. `rows` must be set.
+  template <class See>
+  void for_chunks(See&& see) {
+    std::size_t at = 0;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (std::int64_t c = 0; c < chunks_of(rows[row]); ++c) {
+        const auto [first, count] = elements_of(rows[row], c);
+        see(chunks[at++], ChunkPlace{row, rows[row], c, first, count});
+      }
+    }
+  }
+  /// Returns address, bytes and checksum of each chunk, as the file lists them.
+  [[nodiscard]] std::vector<std::int64_t> chunk_numbers() const;
   /// Returns a rank's piece of `values`.
   [[nodiscard]] std::span<const std::byte> value(std::size_t rank) const;
 

@@ -7,8 +7,8 @@
 #include "checkpoint/file.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "checkpoint/packing.hpp"
-#include "checkpoint/seal.hpp"
 #include "checkpoint/subject.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
 
