@@ -18,27 +18,14 @@ namespace {
 
 constexpr std::size_t magic_bytes = 4, dimension_bytes = 4;
 
-std::optional<Element> element_of(std::byte code) {
-  const auto of = [](Number number, int bytes) {
-    return Element{number, bytes, bytes > 1 && std::endian::native == std::endian::little};
-  };
-  switch (std::to_integer<int>(code)) {
-    case 0x08:
-      return of(Number::natural, 1);
-    case 0x09:
-      return of(Number::integer, 1);
-    case 0x0b:
-      return of(Number::integer, 2);
-    case 0x0c:
-      return of(Number::integer, 4);
-    case 0x0d:
-      return of(Number::real, 4);
-    case 0x0e:
-      return of(Number::real, 8);
-    default:
-      return std::nullopt;
-  }
-}
+struct IdxType {
+  int code;
+  Number number;
+  int bytes;
+};
+constexpr std::array idx_types = {IdxType{0x08, Number::natural, 1}, IdxType{0x09, Number::integer, 1},
+                                  IdxType{0x0b, Number::integer, 2}, IdxType{0x0c, Number::integer, 4},
+                                  IdxType{0x0d, Number::real, 4},    IdxType{0x0e, Number::real, 8}};
 
 std::int64_t big_endian(std::span<const std::byte> bytes) {
   std::int64_t value = 0;
@@ -53,11 +40,12 @@ ArrayFile open_idx(const std::string& path) {
   array.file.read(0, magic);
   if (magic[0] == std::byte{0x1f} && magic[1] == std::byte{0x8b})
     fail(WEIR_ERR_FILE, "{} is compressed by gzip: decompress it before, as gunzip does", path);
-  const std::optional<Element> element = element_of(magic[2]);
-  if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || !element)
+  const auto* const type = std::find_if(idx_types.begin(), idx_types.end(),
+                                        [&](const IdxType& row) { return row.code == std::to_integer<int>(magic[2]); });
+  if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || type == idx_types.end())
     fail(WEIR_ERR_FILE, "{} is no IDX file: it begins with the bytes {:02x} {:02x} {:02x}, and none begins so", path,
          std::to_integer<int>(magic[0]), std::to_integer<int>(magic[1]), std::to_integer<int>(magic[2]));
-  array.shape.element = *element;
+  array.shape.element = {type->number, type->bytes, type->bytes > 1 && std::endian::native == std::endian::little};
   std::vector<std::byte> lengths(std::to_integer<std::size_t>(magic[3]) * dimension_bytes);
   array.begin += static_cast<std::int64_t>(lengths.size());
   if (array.file.bytes() < array.begin) fail(WEIR_ERR_FILE, "{} has {} bytes: it ends within its header", path, array.file.bytes());
