@@ -12,7 +12,6 @@
 #include "base/floating_point.hpp"
 #include "communicator/config_card.hpp"
 #include "communicator/input_error.hpp"
-#include "optim/adam_factors.hpp"
 #include "optim/parallel_operator.hpp"
 
 namespace weir::optim {
@@ -277,42 +276,34 @@ void OptimizerImpl::refuse(std::string_view why) {
 
 void OptimizerImpl::run_step(const Outcome& taken) {
   const StepEnd end{taken.failed() ? nullptr : space_.get()};
-  norms_->start(
-      taken, [this](int block, std::span<std::byte> result) { return put_sums(block, result); },
-      std::as_writable_bytes(std::span(sums_)));
+  const OperatorBody put_sums = [this](int block, std::span<std::byte> result) {
+    const SquaredNorms sums = space_->sums(static_cast<std::size_t>(block));
+    std::memcpy(result.data(), &sums, sizeof sums);
+    return std::ssize(result);
+  };
+  norms_->start(taken, put_sums, std::as_writable_bytes(std::span(sums_)));
   norms_->wait();
   find_rates();
   space_->begin_update();
   if (updates_) {
-    gather_update();
+    const OperatorBody step = [this](int block, std::span<std::byte> result) {
+      space_->step_to(static_cast<std::size_t>(block));
+      return std::ssize(result);
+    };
+    updates_->start({}, step, {space_->message(), static_cast<std::size_t>(work_.message_bytes())});
+    updates_->wait();
+    for (std::size_t block = 0; block < work_.blocks.size(); ++block) {
+      if (work_.kept[block] < 0) space_->take(block);
+    }
   } else {
     const Clock::time_point begin = Clock::now();
     for (std::size_t block = 0; block < work_.blocks.size(); ++block) space_->step(block);
     statistics.seconds_update = std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  ++state_.steps;
-  count();
-}
-
-void OptimizerImpl::gather_update() {
-  const std::span<std::byte> message(space_->message(), static_cast<std::size_t>(work_.message_bytes()));
-  updates_->start(
-      {},
-      [this](int block, std::span<std::byte> result) {
-        space_->step_to(static_cast<std::size_t>(block));
-        return std::ssize(result);
-      },
-      message);
-  updates_->wait();
-  for (std::size_t block = 0; block < work_.blocks.size(); ++block) {
-    if (work_.kept[block] < 0) space_->take(block);
-  }
-}
-
-std::int64_t OptimizerImpl::put_sums(int block, std::span<std::byte> result) {
-  const SquaredNorms sums = space_->sums(static_cast<std::size_t>(block));
-  std::memcpy(result.data(), &sums, sizeof sums);
-  return sizeof sums;
+  statistics.steps = ++state_.steps;
+  statistics.seconds_norms = norms_->statistics.seconds_work;
+  if (updates_) statistics.seconds_update = updates_->statistics.seconds_work;
+  statistics.seconds_gather = norms_->statistics.seconds_gather + (updates_ ? updates_->statistics.seconds_gather : 0);
 }
 
 /// Finds the rate of each layer. Adds the sums of a layer's blocks in order, no matter which rank made them.
@@ -332,22 +323,13 @@ void OptimizerImpl::find_rates() {
   }
 }
 
-void OptimizerImpl::count() {
-  statistics.steps = state_.steps;
-  statistics.seconds_norms = norms_->statistics.seconds_work;
-  if (updates_) statistics.seconds_update = updates_->statistics.seconds_work;
-  statistics.seconds_gather = norms_->statistics.seconds_gather + (updates_ ? updates_->statistics.seconds_gather : 0);
-}
-
 bool OptimizerImpl::visits(std::size_t number, bool once) const {
   if (work_.kept[number] < 0 || !once) return work_.kept[number] >= 0;
   // All ranks, one rank per node, or no other rank keep the block, too: each of them visits its share of all blocks.
   const Topology& topology = comm->topology;
-  std::size_t keepers = 1, mine = 0;
-  if (config.update == OperatorDivision::replicated)
-    keepers = static_cast<std::size_t>(topology.size()), mine = static_cast<std::size_t>(topology.rank());
-  if (config.update == OperatorDivision::node)
-    keepers = static_cast<std::size_t>(topology.node_count()), mine = static_cast<std::size_t>(topology.node_of(topology.rank()));
+  const bool by_all = config.update == OperatorDivision::replicated, by_node = config.update == OperatorDivision::node;
+  const auto keepers = static_cast<std::size_t>(by_all ? topology.size() : by_node ? topology.node_count() : 1);
+  const auto mine = static_cast<std::size_t>(by_all ? topology.rank() : by_node ? topology.node_of(topology.rank()) : 0);
   return number >= work_.blocks.size() * mine / keepers && number < work_.blocks.size() * (mine + 1) / keepers;
 }
 

@@ -88,10 +88,7 @@ class OptimizerImpl {
   template <class T>
   [[nodiscard]] Outcome take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
   void run_step(const Outcome& taken);
-  std::int64_t put_sums(int block, std::span<std::byte> result);
   void find_rates();
-  void gather_update();
-  void count();
   [[nodiscard]] bool visits(std::size_t number, bool once) const;
 
   std::shared_ptr<OperatorImpl> norms_, updates_;  // updates_: null if every rank steps all blocks
