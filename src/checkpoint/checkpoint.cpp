@@ -21,11 +21,6 @@ namespace {
 constexpr int save_priority = -2000000;  // after everything that a step waits for
 constexpr std::size_t longest_name = 128;
 
-void check_config(const CheckpointConfig& c) {
-  require(!c.folder.empty(), "folder is empty: it must name where files go, for example checkpoints");
-  check_fields(c);
-}
-
 void check_name(std::string_view name, std::string_view what) {
   const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.'; };
   require(!name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), fits) && name.front() != '.',
@@ -132,17 +127,16 @@ task<void> CheckpointState::agree(Channel channel, Outcome outcome) {
 }
 
 bool CheckpointState::stop_requested() {
-  struct Word {
-    std::int32_t stop;
-  };
-  const std::span<const Word> all = comm->share("asking for a stop", Word{checkpoint::caught_signals() > 0 ? 1 : 0});
-  return std::any_of(all.begin(), all.end(), [](const Word& word) { return word.stop != 0; });
+  const std::span<const std::int32_t> all =
+      comm->share("asking for a stop", std::int32_t{checkpoint::caught_signals() > 0 ? 1 : 0});
+  return std::any_of(all.begin(), all.end(), [](std::int32_t stop) { return stop != 0; });
 }
 
 std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorState> comm, const CheckpointConfig& config) {
   ConfigCard card;
   card.outcome = outcome_of([&] {
-    check_config(config);
+    require(!config.folder.empty(), "folder is empty: it must name where files go, for example checkpoints");
+    check_fields(config);
     if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("", {});
     set_fields(card, config);
   });

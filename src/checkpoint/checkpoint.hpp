@@ -89,7 +89,7 @@ class CheckpointState {
   task<void> share_outlines(Channel channel);
   void take_folder();
   task<void> lay_out(Channel channel, std::int64_t step);
-  task<void> distribute(Channel channel, const std::function<void()>& make);
+  task<void> through_first(Channel channel, const Blob& mine, const std::function<void()>& make);
   void begin_preparing();
   [[nodiscard]] Blob report() const;
   void merge_reports(checkpoint::Index& index);

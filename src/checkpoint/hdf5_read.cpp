@@ -33,30 +33,35 @@ std::vector<std::string> attributes_of(hid_t object) {
   return names;
 }
 
+Id attribute_of(hid_t object, const std::string& name) {
+  return {H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name)};
+}
+
 Value read_value(hid_t object, const std::string& name) {
-  const Id attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name));
+  const Id attribute = attribute_of(object, name);
   const Id type(H5Aget_type(attribute), H5Tclose, "read a type");
+  const auto read = [&](hid_t as, void* to) { check(H5Aread(attribute, as, to), fmt::format("read attribute '{}'", name)); };
   switch (H5Tget_class(type)) {
     case H5T_STRING: {
       if (H5Tis_variable_str(type) > 0) {
         char* found = nullptr;
-        check(H5Aread(attribute, type, &found), fmt::format("read attribute '{}'", name));
+        read(type, &found);
         const std::string text = found != nullptr ? found : "";
         H5free_memory(found);
         return text;
       }
       std::string text(H5Tget_size(type), '\0');
-      check(H5Aread(attribute, type, text.data()), fmt::format("read attribute '{}'", name));
+      read(type, text.data());
       return text.substr(0, text.find('\0'));
     }
     case H5T_FLOAT: {
       double real = 0;
-      check(H5Aread(attribute, H5T_NATIVE_DOUBLE, &real), fmt::format("read attribute '{}'", name));
+      read(H5T_NATIVE_DOUBLE, &real);
       return real;
     }
     default: {
       std::int64_t integer = 0;
-      check(H5Aread(attribute, H5T_NATIVE_INT64, &integer), fmt::format("read attribute '{}'", name));
+      read(H5T_NATIVE_INT64, &integer);
       return integer;
     }
   }
@@ -75,7 +80,7 @@ Values read_values(hid_t object) {
   return values;
 }
 std::vector<std::int64_t> read_numbers(hid_t object, const std::string& name) {
-  const Id attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name));
+  const Id attribute = attribute_of(object, name);
   const Id space(H5Aget_space(attribute), H5Sclose, "read an extent");
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space))));
   if (!numbers.empty()) check(H5Aread(attribute, H5T_NATIVE_INT64, numbers.data()), fmt::format("read attribute '{}'", name));
@@ -225,7 +230,7 @@ void record_chunks(hid_t data, const std::string& name, const File& bytes, Datas
            name, at.number, at.rank);
   });
   const std::vector<std::int64_t> chunks = dataset.chunk_numbers();
-  const Id attribute(H5Aopen(data, "chunks", H5P_DEFAULT), H5Aclose, "find attribute 'chunks'");
+  const Id attribute = attribute_of(data, "chunks");
   check(H5Awrite(attribute, H5T_NATIVE_INT64, chunks.data()), "write attribute 'chunks'");
 }
 

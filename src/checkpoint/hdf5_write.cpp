@@ -13,25 +13,9 @@ using hdf5::Id;
 
 /// Returns the HDF5 type of elements, which is the same in the file and in memory. The file is little-endian.
 hid_t type_of(StateType type) {
-  switch (type) {
-    case StateType::boolean:
-    case StateType::uint8:
-    case StateType::text:
-      return H5T_STD_U8LE;
-    case StateType::int32:
-      return H5T_STD_I32LE;
-    case StateType::int64:
-      return H5T_STD_I64LE;
-    case StateType::uint32:
-      return H5T_STD_U32LE;
-    case StateType::uint64:
-      return H5T_STD_U64LE;
-    case StateType::float32:
-      return H5T_IEEE_F32LE;
-    case StateType::float64:
-      return H5T_IEEE_F64LE;
-  }
-  return -1;
+  const std::array types = {H5T_STD_U8LE,   H5T_STD_I32LE,  H5T_STD_I64LE, H5T_STD_U32LE, H5T_STD_U64LE,
+                            H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_U8LE,  H5T_STD_U8LE};  // by StateType
+  return types[static_cast<std::size_t>(type)];
 }
 
 Id space_of(std::initializer_list<std::int64_t> extents) {
@@ -107,16 +91,20 @@ void describe(hid_t object, const Dataset& dataset) {
     write_attribute(object, "rows", std::vector<std::int64_t>(dataset.rows.begin(), dataset.rows.end()), 1);
 }
 
+Id make_dataset(hid_t group, const Dataset& dataset, hid_t type, hid_t space, hid_t how) {
+  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
+  H5Pset_create_intermediate_group(links, 1);
+  return {H5Dcreate2(group, dataset.name.c_str(), type, space, links, how, H5P_DEFAULT), H5Dclose,
+          fmt::format("make dataset '{}'", dataset.name)};
+}
+
 void write_small(hid_t group, const Dataset& dataset) {
   const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
   const std::int64_t row = dataset.largest_piece();
   const bool text = dataset.type == StateType::text;
   const Id type = text ? string_type(static_cast<std::size_t>(row)) : Id(H5Tcopy(type_of(dataset.type)), H5Tclose, "make a type");
   const Id space = text || row == 1 ? space_of({ranks}) : space_of({ranks, row});
-  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
-  H5Pset_create_intermediate_group(links, 1);
-  const Id data(H5Dcreate2(group, dataset.name.c_str(), type, space, links, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
-                fmt::format("make dataset '{}'", dataset.name));
+  const Id data = make_dataset(group, dataset, type, space, H5P_DEFAULT);
   if (row > 0)
     check(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.values.data()),
           fmt::format("write dataset '{}'", dataset.name));
@@ -185,10 +173,7 @@ void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage&
       check(H5Pset_deflate(how, static_cast<unsigned>(index.compression)), "compress: it was built without zlib");
     }
   }
-  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
-  H5Pset_create_intermediate_group(links, 1);
-  const Id data(H5Dcreate2(group, dataset.name.c_str(), type_of(dataset.type), space, links, how, H5P_DEFAULT), H5Dclose,
-                fmt::format("make dataset '{}'", dataset.name));
+  const Id data = make_dataset(group, dataset, type_of(dataset.type), space, how);
   if (row > 0 && one_by_one)
     place_each(data, dataset, image, compressed);
   else if (row > 0)

@@ -195,22 +195,23 @@ task<void> CheckpointState::share_outlines(Channel channel) {
   co_await share_cards(channel);
   std::vector<std::uint64_t> outlines;
   for (const Card& card : cards()) outlines.push_back(card.outline);
-  co_await blobs_.gather(channel, outline_blob_, all_blobs_);
   const std::function<void()> cut = [&] {
     outlines_.clear();
     for (const Blob& blob : all_blobs_) outlines_.push_back(checkpoint::unpacked<checkpoint::Outline>(blob));
     put_together_ = put_together(outlines_, config.compression);
     tell_of_arrays(put_together_, [](Packer& pack, Dataset& dataset, std::size_t) { pack(dataset.chunk_elements); });
   };
-  co_await distribute(channel, cut);
+  co_await through_first(channel, outline_blob_, cut);
   Unpacker unpack{std::span(blob_).subspan(1)};
   chunk_elements_.clear();
   while (!unpack.empty()) unpack(chunk_elements_.emplace_back());
   outlines_known_ = std::move(outlines);
 }
 
-/// Rank 0 makes blobs for all ranks, each after a byte 0, and sends them. If making them fails, all ranks throw rank 0's error.
-task<void> CheckpointState::distribute(Channel channel, const std::function<void()>& make) {
+/// Gathers `mine` of all ranks on rank 0. There, make() turns these blobs into one for each rank, which begins with a byte 0. If
+/// that fails, all ranks throw rank 0's error.
+task<void> CheckpointState::through_first(Channel channel, const Blob& mine, const std::function<void()>& make) {
+  co_await blobs_.gather(channel, mine, all_blobs_);
   Outcome outcome;
   if (is_first()) {
     outcome = outcome_of(make);
@@ -273,7 +274,6 @@ void CheckpointState::take_folder() {
 
 task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
   blob_ = report();
-  co_await blobs_.gather(channel, blob_, all_blobs_);
   const std::function<void()> lay_out_file = [&] {
     try {
       take_folder();
@@ -297,7 +297,7 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
       throw;
     }
   };
-  co_await distribute(channel, lay_out_file);
+  co_await through_first(channel, blob_, lay_out_file);
   Unpacker unpack{std::span(blob_).subspan(1)};
   for (OutgoingArray& array : arrays_) {
     for (checkpoint::Chunk& chunk : array.chunks) unpack(chunk.address);

@@ -9,26 +9,22 @@
 namespace weir::checkpoint {
 namespace {
 
-template <class T>
 void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t skip, std::int64_t count) {
-  const StateVisitor::Copy copy = [](void* to, const void* from, std::int64_t bytes) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  const auto visit = [&]<class T>(T* data) {
+    visitor.array("elements", data + skip, count,
+                  [](void* to, const void* from, std::int64_t bytes) { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
   };
-  visitor.array("elements", static_cast<T*>(array.data) + skip, count, copy);
-}
-
-void visit_array(StateVisitor& visitor, const ArrayView& array, std::int64_t skip, std::int64_t count) {
   switch (array.type) {
     case ElementType::float32:
-      return visit_array<float>(visitor, array, skip, count);
+      return visit(static_cast<float*>(array.data));
     case ElementType::float64:
-      return visit_array<double>(visitor, array, skip, count);
+      return visit(static_cast<double*>(array.data));
     case ElementType::int32:
-      return visit_array<std::int32_t>(visitor, array, skip, count);
+      return visit(static_cast<std::int32_t*>(array.data));
     case ElementType::int64:
-      return visit_array<std::int64_t>(visitor, array, skip, count);
+      return visit(static_cast<std::int64_t*>(array.data));
     case ElementType::uint8:
-      return visit_array<std::uint8_t>(visitor, array, skip, count);
+      return visit(static_cast<std::uint8_t*>(array.data));
   }
 }
 
