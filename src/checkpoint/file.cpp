@@ -12,11 +12,22 @@
 #include "base/error.hpp"
 
 namespace weir::checkpoint {
+namespace {
 
-void fail_with_errno(std::string_view doing, const std::string& path) {
+[[noreturn]] void fail_with_errno(std::string_view doing, const std::string& path) {
   const int error = errno;
   fail(WEIR_ERR_FILE, "{} {}: {}", doing, path, std::generic_category().message(error));
 }
+
+/// Returns once the names in the folder are on the disk.
+void sync_folder(const std::string& folder) {
+  const Descriptor open(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!open) fail_with_errno("cannot open folder", folder);
+  if (::fsync(*open) != 0 && errno != EINVAL)
+    fail_with_errno("cannot write to folder", folder);  // EINVAL: folders need no sync here
+}
+
+}  // namespace
 
 File::File(std::string path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0666)) {
   if (!descriptor_) fail_with_errno("cannot open", path_);
@@ -61,13 +72,6 @@ void File::sync() const {
 
 void File::close() {
   if (::close(descriptor_.release()) != 0) fail_with_errno("cannot write to", path_);
-}
-
-void sync_folder(const std::string& folder) {
-  const Descriptor open(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!open) fail_with_errno("cannot open folder", folder);
-  if (::fsync(*open) != 0 && errno != EINVAL)
-    fail_with_errno("cannot write to folder", folder);  // EINVAL: folders need no sync here
 }
 
 void rename_for_good(const std::string& from, const std::string& to) {

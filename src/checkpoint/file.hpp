@@ -37,10 +37,7 @@ class File {
   Descriptor descriptor_;
 };
 
-/// Returns once the names in the folder are on the disk.
-void sync_folder(const std::string& folder);
 /// Renames `from` to `to` and replaces a file of that name. Returns once the change is on the disk.
 void rename_for_good(const std::string& from, const std::string& to);
-[[noreturn]] void fail_with_errno(std::string_view doing, const std::string& path);
 
 }  // namespace weir::checkpoint

@@ -64,12 +64,18 @@ void write_attribute(hid_t object, const std::string& name, std::span<const std:
   write_attribute(object, name, H5T_STD_I64LE, space, numbers.empty() ? nullptr : numbers.data());
 }
 
-/// Returns the ranks that need a row. With hundreds of ranks, empty rows would take more room than small arrays.
+/// Returns the ranks that need a row. In parts of one whole, each of which has its own region, ranks without elements need none:
+/// with hundreds of ranks, empty rows would take more room than small arrays.
 std::vector<std::size_t> rows_of(const Dataset& dataset) {
+  const Region& first = dataset.pieces.front().region;
+  const bool of_one_whole =
+      dataset.chunked && dataset.share == Share::block &&
+      std::all_of(dataset.pieces.begin(), dataset.pieces.end(), [&](const Piece& piece) {
+        return piece.present() && piece.region.whole_rows == first.whole_rows && piece.region.whole_columns == first.whole_columns;
+      });
   std::vector<std::size_t> rows;
-  const bool all = !dataset.needs_no_empty_rows();
   for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
-    if (all || dataset.pieces[rank].count > 0) rows.push_back(rank);
+    if (!of_one_whole || dataset.pieces[rank].count > 0) rows.push_back(rank);
   }
   if (rows.empty()) rows.push_back(0);
   return rows;

@@ -79,13 +79,6 @@ std::size_t Dataset::first_chunk(std::size_t rank) const {
   return static_cast<std::size_t>(first);
 }
 
-bool Dataset::needs_no_empty_rows() const {
-  return chunked && share == Share::block && std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
-           const Region &here = piece.region, &first = pieces.front().region;
-           return piece.present() && here.whole_rows == first.whole_rows && here.whole_columns == first.whole_columns;
-         });
-}
-
 std::pair<std::int64_t, std::int64_t> Dataset::elements_of(std::size_t rank, std::int64_t chunk) const {
   const std::int64_t first = chunk * chunk_elements;
   return {first, std::min(chunk_elements, pieces[rank].count - first)};

@@ -74,8 +74,6 @@ struct Dataset {
   [[nodiscard]] std::span<Chunk> chunks_at(std::size_t rank) {
     return std::span(chunks).subspan(first_chunk(rank), static_cast<std::size_t>(chunks_of(rank)));
   }
-  /// Returns whether ranks without elements need no row. True for parts of one whole, each of which has its own region.
-  [[nodiscard]] bool needs_no_empty_rows() const;
   /// Returns the elements [first, first + count) of a rank's piece that are in its chunk number `chunk`.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> elements_of(std::size_t rank, std::int64_t chunk) const;
   /// A chunk among those of a rank that has a row in the file.
@@ -152,7 +150,7 @@ struct Index {
   }
 };
 
-/// Returns the element for which `is` is true, or nullptr if there is none. Tries `hint` first.
+/// Returns the element for which `is` is true, or nullptr. Tries `hint` first.
 template <class List, class Is>
 [[nodiscard]] auto* find_near(List& list, std::size_t hint, Is&& is) {
   if (hint < list.size() && is(list[hint])) return &list[hint];

@@ -13,13 +13,8 @@ namespace {
 
 using hdf5::Id;
 
-/// The type of an element in a file, and the type in memory: the same, in this machine's byte order.
-struct ElementType {
-  Element element;
-  Id memory;
-};
-
-ElementType type_of(hid_t dataset, const std::string& what) {
+/// Finds the type of the elements in a file. Returns the type in memory: the same, in this machine's byte order.
+Id memory_type(hid_t dataset, const std::string& what, Element& element) {
   const Id type(H5Dget_type(dataset), H5Tclose, "read a type");
   const H5T_class_t kind = H5Tget_class(type);
   const std::size_t bytes = H5Tget_size(type);
@@ -33,11 +28,12 @@ ElementType type_of(hid_t dataset, const std::string& what) {
   if (bytes > 1)
     hdf5::check(H5Tset_order(memory, std::endian::native == std::endian::little ? H5T_ORDER_LE : H5T_ORDER_BE), "set a byte order");
   const bool has_sign = kind == H5T_INTEGER && H5Tget_sign(type) == H5T_SGN_2;
-  const Number number = kind == H5T_FLOAT  ? Number::real
-                        : kind == H5T_ENUM ? Number::boolean
-                        : has_sign         ? Number::integer
-                                           : Number::natural;
-  return {{number, static_cast<int>(bytes), false}, std::move(memory)};
+  element.number = kind == H5T_FLOAT  ? Number::real
+                   : kind == H5T_ENUM ? Number::boolean
+                   : has_sign         ? Number::integer
+                                      : Number::natural;
+  element.bytes = static_cast<int>(bytes);
+  return memory;
 }
 
 /// An open data set. Calls are made under hdf5::one_at_a_time.
@@ -46,14 +42,13 @@ class Dataset {
   Dataset(hid_t file, const std::string& name, std::string what)
       : what_(std::move(what)),
         id_(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, fmt::format("open {}", what_)),
-        type_(type_of(id_, what_)) {
+        memory_(memory_type(id_, what_, shape_.element)) {
     const Id space(H5Dget_space(id_), H5Sclose, fmt::format("read the shape of {}", what_));
     const int dimensions = H5Sget_simple_extent_ndims(space);
     std::vector<hsize_t> lengths(static_cast<std::size_t>(std::max(0, dimensions)));
     if (dimensions > 0) H5Sget_simple_extent_dims(space, lengths.data(), nullptr);
     // A length of more than 63 bits becomes negative, and measure() refuses it.
     for (const hsize_t length : lengths) shape_.dimensions.push_back(static_cast<std::int64_t>(length));
-    shape_.element = type_.element;
     shape_.measure(what_);
   }
 
@@ -66,14 +61,13 @@ class Dataset {
     const Id there(H5Dget_space(id_), H5Sclose, doing);
     hdf5::check(H5Sselect_hyperslab(there, H5S_SELECT_SET, begin.data(), nullptr, lengths.data(), nullptr), doing);
     const Id here(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr), H5Sclose, doing);
-    hdf5::check(H5Dread(id_, type_.memory, here, there, H5P_DEFAULT, into), doing);
+    hdf5::check(H5Dread(id_, memory_, here, there, H5P_DEFAULT, into), doing);
   }
 
  private:
   std::string what_;
-  Id id_;
-  ElementType type_;
   Shape shape_;
+  Id id_, memory_;
 };
 
 /// Returns an access list without file locks, which file systems may lack. A job does not write the file that it trains on.

@@ -15,6 +15,7 @@
 #include "optim/parallel_operator.hpp"
 
 namespace weir::optim {
+namespace {
 
 std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers) {
   std::vector<Block> blocks;
@@ -29,6 +30,7 @@ std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers) {
   return blocks;
 }
 
+/// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, naming the layer.
 void check_layers(std::span<const OptimizedLayer> layers) {
   constexpr std::size_t most_layers = std::size_t{1} << 20;
   constexpr std::int64_t most_elements = std::int64_t{1} << 40;
@@ -51,40 +53,23 @@ void check_layers(std::span<const OptimizedLayer> layers) {
           most_elements);
 }
 
-double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms) {
+/// Returns the factor by which the layer's step differs from the learning rate. `other` is the norm of gradients with LARS, and of
+/// directions with LAMB.
+double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, double weights, double other) {
   double rate = 1;
-  if (!layer.excluded && norms.weights != 0 && norms.other != 0)
-    rate = config.rule == OptimizerRule::lamb
-               ? norms.weights / norms.other
-               : config.trust_coefficient * norms.weights / (norms.other + config.weight_decay * norms.weights);
+  if (!layer.excluded && weights != 0 && other != 0)
+    rate = config.rule == OptimizerRule::lamb ? weights / other
+                                              : config.trust_coefficient * weights / (other + config.weight_decay * weights);
   return config.largest_rate > 0 ? std::min(rate, config.largest_rate) : rate;
 }
 
+/// Returns a text with a line for each layer. layers_of() is its inverse.
 std::string text_of(std::span<const OptimizedLayer> layers) {
   std::string text;
   for (const OptimizedLayer& layer : layers)
     text += fmt::format("{}: count {}, excluded {}\n", layer.name, layer.count, layer.excluded ? 1 : 0);
   return text;
 }
-
-std::vector<OptimizedLayer> layers_of(std::string_view text) {
-  std::vector<OptimizedLayer> layers;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t colon = line.rfind(": count ");
-    require(colon != std::string::npos, "'{}' describes no layer", line);
-    OptimizedLayer layer{.name = line.substr(0, colon)};
-    std::string numbers = line.substr(colon + 1), word;
-    std::replace(numbers.begin(), numbers.end(), ',', ' ');
-    std::istringstream words(numbers);
-    words >> word >> layer.count >> word >> layer.excluded;
-    require(!words.fail(), "'{}' describes no layer", line);
-    layers.push_back(std::move(layer));
-  }
-  return layers;
-}
-
-namespace {
 
 void check_config(const OptimizerConfig& c) {
   check_fields(c);
@@ -141,6 +126,24 @@ struct StepEnd {
 };
 
 }  // namespace
+
+std::vector<OptimizedLayer> layers_of(std::string_view text) {
+  std::vector<OptimizedLayer> layers;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.rfind(": count ");
+    require(colon != std::string::npos, "'{}' describes no layer", line);
+    OptimizedLayer layer{.name = line.substr(0, colon)};
+    std::string numbers = line.substr(colon + 1), word;
+    std::replace(numbers.begin(), numbers.end(), ',', ' ');
+    std::istringstream words(numbers);
+    words >> word >> layer.count >> word >> layer.excluded;
+    require(!words.fail(), "'{}' describes no layer", line);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
 }  // namespace weir::optim
 
 namespace weir::detail {
@@ -318,7 +321,7 @@ void OptimizerImpl::find_rates() {
       throw AgreedError(
           Error(WEIR_ERR_NON_FINITE, fmt::format("optimizer '{}', layer '{}': the norm of its {} is not finite", config.name,
                                                  layers[layer].name, std::isfinite(all.weights) ? "gradient" : "weights")));
-    rates[layer] = rate_of(config, layers[layer], {std::sqrt(all.weights), std::sqrt(all.other)});
+    rates[layer] = rate_of(config, layers[layer], std::sqrt(all.weights), std::sqrt(all.other));
     step_.rates[layer] = static_cast<float>(step_.learning_rate * rates[layer]);
   }
 }
