@@ -115,9 +115,9 @@ void Checkpoint::add_array(std::string_view name, void* data, ElementType type, 
 void Checkpoint::set(std::string_view name, std::int64_t value) { enter(state_)->set(name, value); }
 void Checkpoint::set(std::string_view name, double value) { enter(state_)->set(name, value); }
 void Checkpoint::set(std::string_view name, std::string_view value) { enter(state_)->set(name, std::string(value)); }
-std::int64_t Checkpoint::integer(std::string_view name) const { return enter(state_)->value<std::int64_t>(name, "integer"); }
-double Checkpoint::real(std::string_view name) const { return enter(state_)->value<double>(name, "real number"); }
-const std::string& Checkpoint::text(std::string_view name) const { return enter(state_)->value<std::string>(name, "text"); }
+std::int64_t Checkpoint::integer(std::string_view name) const { return std::get<0>(enter(state_)->value(name, 0)); }
+double Checkpoint::real(std::string_view name) const { return std::get<1>(enter(state_)->value(name, 1)); }
+const std::string& Checkpoint::text(std::string_view name) const { return std::get<2>(enter(state_)->value(name, 2)); }
 
 Operation Checkpoint::save(std::int64_t step) {
   const auto state = enter(state_);

@@ -56,20 +56,17 @@ void CheckpointState::set(std::string_view name, checkpoint::Value value) {
   values_[std::string(name)] = std::move(value);
 }
 
-template <class T>
-const T& CheckpointState::value(std::string_view name, std::string_view type) const {
+const checkpoint::Value& CheckpointState::value(std::string_view name, std::size_t type) const {
+  constexpr std::array words = {"integer", "real number", "text"};
   const auto found = values_.find(std::string(name));
-  if (found != values_.end() && std::holds_alternative<T>(found->second)) return std::get<T>(found->second);
+  if (found != values_.end() && found->second.index() == type) return found->second;
   std::string known;
-  for (const auto& [other, x] : values_) {
-    if (std::holds_alternative<T>(x)) known += (known.empty() ? "" : ", ") + other;
+  for (const auto& [other, value] : values_) {
+    if (value.index() == type) known += (known.empty() ? "" : ", ") + other;
   }
-  fail(WEIR_ERR_ARGUMENT, "checkpoint '{}' has no {} '{}'; {}", config.name, type, name,
+  fail(WEIR_ERR_ARGUMENT, "checkpoint '{}' has no {} '{}'; {}", config.name, words[type], name,
        known.empty() ? "there is none of this type" : "there are: " + known);
 }
-template const std::int64_t& CheckpointState::value(std::string_view, std::string_view) const;
-template const double& CheckpointState::value(std::string_view, std::string_view) const;
-template const std::string& CheckpointState::value(std::string_view, std::string_view) const;
 
 /// Checks the newest readable file only. A restore checks the one that it reads.
 void CheckpointState::check_run() const {
@@ -137,7 +134,7 @@ std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorSta
   card.outcome = outcome_of([&] {
     require(!config.folder.empty(), "folder is empty: it must name where files go, for example checkpoints");
     check_fields(config);
-    if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("", {});
+    checkpoint::require_hdf5();
     set_fields(card, config);
   });
   Lease lease = open_agreed(*comm, card, {"checkpoint", card_fields<CheckpointConfig>()}, config.name);

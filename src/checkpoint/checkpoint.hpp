@@ -35,9 +35,8 @@ class CheckpointState {
 
   void add(checkpoint::AddedSubject subject);
   void set(std::string_view name, checkpoint::Value value);
-  /// Throws Error(WEIR_ERR_ARGUMENT) if the checkpoint has no value of this name and type (for example "integer").
-  template <class T>
-  [[nodiscard]] const T& value(std::string_view name, std::string_view type) const;
+  /// `type` is an index among the types of Value. Throws Error(WEIR_ERR_ARGUMENT) if there is no value of this name and type.
+  [[nodiscard]] const checkpoint::Value& value(std::string_view name, std::size_t type) const;
   void start_save(std::int64_t step);
   [[nodiscard]] std::optional<std::int64_t> restore(std::optional<std::int64_t> step);
   [[nodiscard]] bool stop_requested();

@@ -9,8 +9,8 @@
 
 namespace weir::checkpoint {
 
-/// Returns whether this build has the library; hdf5_version() returns its version as text.
-[[nodiscard]] bool has_hdf5();
+/// Throws Error(WEIR_ERR_UNSUPPORTED) in a build without the library. hdf5_version() returns its version as text.
+void require_hdf5();
 [[nodiscard]] std::string hdf5_version();
 
 /// Lays out groups, attributes, small values and room for chunks in memory, and sets the chunks' addresses in `index`. Checksums of

@@ -108,13 +108,16 @@ void BatchCall::check(std::span<const std::int64_t> samples, std::span<std::byte
 
 /// Finds samples in the memory of this node. Groups the others by owner.
 void BatchCall::look_up(std::span<const std::int64_t> samples) {
-  const auto asks_of = [&](std::int64_t sample) -> Peer& { return asks_[setup_.rank_at[setup_.ownership.owner(sample)]]; };
+  const auto owner_of = [&](std::int64_t sample) { return setup_.rank_at[setup_.ownership.owner(sample)]; };
   count_ = std::ssize(samples);
   for (std::int64_t i = 0; i < count_; ++i) {
-    Peer& peer = asks_of(samples[i]);
-    const StorePart* const part = setup_.parts[&peer - asks_.data()];
+    const int owner = owner_of(samples[i]);
+    const StorePart* const part = setup_.parts[owner];
     found_[i] = part != nullptr ? part->find(samples[i]) : StorePart::Value{};
-    ++(found_[i].data == nullptr ? peer.total : from_node_);
+    if (found_[i].data == nullptr)
+      ++asks_[owner].total;
+    else
+      ++from_node_;
   }
   std::int64_t first = 0;
   for (Peer& peer : asks_) {
@@ -123,7 +126,7 @@ void BatchCall::look_up(std::span<const std::int64_t> samples) {
   }
   for (std::int64_t i = 0; i < count_; ++i) {
     if (found_[i].data != nullptr) continue;
-    Peer& peer = asks_of(samples[i]);
+    Peer& peer = asks_[owner_of(samples[i])];
     const std::int64_t place = peer.first + peer.total++;
     places_[place] = i;
     asked_[place] = samples[i];

@@ -67,6 +67,7 @@ class BatchCall final : public AsynchronousCall {
     std::int64_t total = 0;  ///< in all rounds
     std::int64_t first = 0;  ///< index of the first requested sample, among all requested from any owner
   };
+
   /// One receive and one send to the same peer.
   struct Block {
     void* in;
@@ -92,6 +93,7 @@ class BatchCall final : public AsynchronousCall {
   [[nodiscard]] bool anything_in(std::int64_t round);
   /// Returns peers in the order in which this rank sends: beginning with the next rank.
   [[nodiscard]] int peer_at(int slot) const { return (me_ + 1 + slot) % ranks_; }
+  /// Return what this rank asks of that peer, and what it serves to it.
   [[nodiscard]] Peer& asks(int slot) { return asks_[peer_at(slot)]; }
   [[nodiscard]] Peer& serves(int slot) { return serves_[peer_at(slot)]; }
   /// Returns the index of the first sample that the peer is asked for in this round.
