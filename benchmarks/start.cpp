@@ -82,7 +82,7 @@ struct Client {
       while (const auto line = lines.next()) {
         if (line->starts_with(wanted)) return;
       }
-      if (!wait_to_read(end.number(), Clock::now() + std::chrono::seconds(60)) || !lines.receive(end.number()))
+      if (!wait_to_read(*end, Clock::now() + std::chrono::seconds(60)) || !lines.receive(*end))
         fail(WEIR_ERR_TRANSPORT, "the server has not sent '{}'", wanted);
     }
   }
@@ -103,18 +103,18 @@ double serve(int count) {
   for (int rank = 0; rank < count; ++rank) {
     Client& client = clients[static_cast<std::size_t>(rank)];
     client.end = rank == 0 ? server.own_connection() : connect_to(addresses.at(0), 60, problem);
-    if (!client.end.is_open()) fail(WEIR_ERR_TRANSPORT, "{}", problem);
-    send_all(client.end.number(), hello(rank).line());
+    if (!client.end) fail(WEIR_ERR_TRANSPORT, "{}", problem);
+    send_all(*client.end, hello(rank).line());
   }
   for (Client& client : clients) client.wait_for("go ");
   for (int barrier = 0; barrier < barriers; ++barrier) {
     for (int rank = 0; rank < count; ++rank) {
       const std::string key = barrier == 0 ? fmt::format("put card{} {}\n", rank, std::string(key_size, 'A')) : "";
-      send_all(clients[static_cast<std::size_t>(rank)].end.number(), key + "barrier\n");
+      send_all(clients[static_cast<std::size_t>(rank)] *.end, key + "barrier\n");
     }
     for (Client& client : clients) client.wait_for("out");
   }
-  for (Client& client : clients) send_all(client.end.number(), "finalize\n");
+  for (Client& client : clients) send_all(*client.end, "finalize\n");
   server.wait_until_left(60);
   return seconds_since(begin);
 }

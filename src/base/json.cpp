@@ -77,9 +77,6 @@ double JsonView::number() const {
 std::string JsonView::string() const {
   return checked([&] { return tree(value_).get<std::string>(); });
 }
-std::span<const std::byte> JsonView::bytes() const {
-  return checked([&] { return std::as_bytes(std::span<const std::uint8_t>(tree(value_).get_binary())); });
-}
 void JsonView::to(std::uint64_t& value) const {
   checked([&] { tree(value_).get_to(value); });
 }
@@ -124,12 +121,6 @@ JsonValue JsonValue::array(std::initializer_list<JsonValue> elements) {
   return value;
 }
 JsonValue JsonValue::object() { return std::initializer_list<Member>{}; }
-JsonValue JsonValue::bytes(std::span<const std::byte> value) {
-  const auto* const begin = reinterpret_cast<const std::uint8_t*>(value.data());
-  JsonValue made;
-  tree(made.value_) = ordered_json::binary({begin, begin + value.size()});
-  return made;
-}
 JsonValue JsonValue::parse(std::string_view text) {
   JsonValue value;
   tree(value.value_) = checked([&] { return ordered_json::parse(text); });
@@ -150,19 +141,11 @@ std::optional<JsonValue> JsonValue::parse_if_whole(std::string_view text) {
   tree(value.value_) = ordered_json::parse(text, nullptr, false);
   return tree(value.value_).is_discarded() ? std::nullopt : std::optional(std::move(value));
 }
-JsonValue JsonValue::from_cbor(std::span<const std::uint8_t> cbor) {
-  JsonValue value;
-  tree(value.value_) = checked([&] { return ordered_json::from_cbor(cbor.begin(), cbor.end()); });
-  return value;
-}
 
 void JsonValue::push_back(JsonValue value) { tree(value_).push_back(std::move(tree(value.value_))); }
 void JsonValue::set(std::string_view name, JsonValue value) { tree(value_)[std::string(name)] = std::move(tree(value.value_)); }
 std::string JsonValue::text(int indent) const {
   return tree(value_).dump(indent, ' ', false, ordered_json::error_handler_t::replace);
-}
-std::vector<std::uint8_t> JsonValue::cbor() const {
-  return checked([&] { return ordered_json::to_cbor(tree(value_)); });
 }
 
 void write_json(const JsonValue& value, const std::string& file) {

@@ -1,12 +1,10 @@
 // json.hpp: reads and writes JSON. Only json.cpp includes nlohmann-json, which takes seconds to compile.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -49,8 +47,6 @@ class JsonView {
   [[nodiscard]] std::int64_t integer() const;
   [[nodiscard]] double number() const;
   [[nodiscard]] std::string string() const;
-  /// Returns the bytes of JsonValue::bytes().
-  [[nodiscard]] std::span<const std::byte> bytes() const;
   void to(bool& value) const { value = boolean(); }
   void to(int& value) const { value = static_cast<int>(integer()); }
   void to(std::int64_t& value) const { value = integer(); }
@@ -92,23 +88,18 @@ class JsonValue {
 
   [[nodiscard]] static JsonValue array(std::initializer_list<JsonValue> elements = {});
   [[nodiscard]] static JsonValue object();
-  /// Makes a value of bytes, which CBOR has and JSON has not.
-  [[nodiscard]] static JsonValue bytes(std::span<const std::byte> value);
   /// Parses JSON. Throws JsonError.
   [[nodiscard]] static JsonValue parse(std::string_view text);
   /// Parses JSON. Throws JsonTooDeep as soon as more than `deepest` arrays and objects are nested.
   [[nodiscard]] static JsonValue parse(std::string_view text, int deepest);
   /// Parses JSON; returns no value for text that is not JSON.
   [[nodiscard]] static std::optional<JsonValue> parse_if_whole(std::string_view text);
-  /// Reads CBOR. Throws JsonError.
-  [[nodiscard]] static JsonValue from_cbor(std::span<const std::uint8_t> cbor);
   /// Appends to an array.
   void push_back(JsonValue value);
   /// Sets a member of an object: in place of the member of that name, or at the end. Null becomes an object.
   void set(std::string_view name, JsonValue value);
   /// Does what dump() of a view does, but replaces what is not UTF-8.
   [[nodiscard]] std::string text(int indent = 1) const;
-  [[nodiscard]] std::vector<std::uint8_t> cbor() const;
   [[nodiscard]] JsonView view() const { return JsonView(*value_); }
 
  private:

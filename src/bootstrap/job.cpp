@@ -76,8 +76,8 @@ struct Connection {
     bool open = true;
     while (true) {
       if (const auto line = lines.next()) return std::string(*line);
-      if (!open || !wait_to_read(descriptor.number(), deadline)) return std::nullopt;
-      open = lines.receive(descriptor.number());
+      if (!open || !wait_to_read(*descriptor, deadline)) return std::nullopt;
+      open = lines.receive(*descriptor);
     }
   }
 };
@@ -100,7 +100,7 @@ constexpr std::string_view refused = "refused ", missing = "refused after ";
 
 /// Says hello at one address. Returns whether the server there is ours; sets `problem` if not.
 bool says_wait(Connection& connection, const Address& address, const std::string& hello, std::string& problem) {
-  send_all(connection.descriptor.number(), hello);
+  send_all(*connection.descriptor, hello);
   const std::optional<std::string> answer = connection.next(Clock::now() + duration(answer_seconds));
   if (answer == "wait") return true;
   if (answer && answer->starts_with(refused)) fail_refused(*answer);
@@ -121,7 +121,7 @@ Connection find_server(const Launch& launch, const std::string& hello, double ti
       const std::vector<Address> addresses = resolve(launch.master_address, port, problem);
       for (const Address& address : addresses) {
         Connection connection{connect_to(address, connect_seconds, problem)};
-        if (connection.descriptor.is_open() && says_wait(connection, address, hello, problem)) return connection;
+        if (connection.descriptor && says_wait(connection, address, hello, problem)) return connection;
         problems += (problems.empty() ? "" : "; ") + problem;
       }
       if (addresses.empty()) problems = problem;
@@ -163,7 +163,7 @@ void Job::join(const Launch& launch, const Settings& settings) {
     Listener listener = listen_for(launch.master_address, launch.first_port, launch.last_port, launch.one_node);
     server_ = std::make_unique<Server>(std::move(listener), hello, settings.timeout_seconds);
     connection.descriptor = server_->own_connection();
-    send_all(connection.descriptor.number(), hello.line());
+    send_all(*connection.descriptor, hello.line());
     const std::optional<std::string> answer = connection.next(Clock::now() + duration(answer_seconds));
     if (answer && answer->starts_with(refused)) refuse(*answer);
     if (answer != "wait") fail(WEIR_ERR_INTERNAL, "rank 0 has not met itself");

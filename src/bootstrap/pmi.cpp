@@ -6,10 +6,10 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/blocked_signals.hpp"
 #include "base/error.hpp"
 #include "base/lost_rank.hpp"
 #include "base/standard_error.hpp"
@@ -60,32 +60,24 @@ Relay::Relay(Descriptor server, Lines lines, std::string name, std::string mappi
   auto [theirs, ours] = connected_pair();
   here_ = std::move(ours);
   std::tie(wake_read_, wake_write_) = connected_pair();
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { loop(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const BlockedSignals blocked;  // the program's own threads handle signals
+  thread_ = std::thread([this] { loop(); });
   mpi_end_ = theirs.release();
 }
 
 Relay::~Relay() {
-  send_all(wake_write_.number(), "q");
+  send_all(*wake_write_, "q");
   thread_.join();
 }
 
 void Relay::drain() noexcept {
   const long before = drained_;
-  if (!send_all(wake_write_.number(), "d")) return;
+  if (!send_all(*wake_write_, "d")) return;
   for (int i = 0; i < 200 && drained_ == before; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Relay::close_in_child() noexcept {
-  for (const Descriptor* one : {&server_, &here_, &wake_read_, &wake_write_}) close(one->number());
+  for (const Descriptor* one : {&server_, &here_, &wake_read_, &wake_write_}) close(**one);
   if (!finalised_) close(mpi_end_);  // MPI_Finalize has closed it; it may be another file by now
 }
 
@@ -94,21 +86,21 @@ void Relay::loop() {
   while (true) {
     // What had arrived with the line "go" comes first.
     while (const std::optional<std::string_view> line = from_server_.next()) hear(*line);
-    std::array<pollfd, 3> ends = {pollfd{wake_read_.number(), POLLIN, 0}, pollfd{mpi_open ? here_.number() : -1, POLLIN, 0},
-                                  pollfd{server_open ? server_.number() : -1, POLLIN, 0}};
+    std::array<pollfd, 3> ends = {pollfd{*wake_read_, POLLIN, 0}, pollfd{mpi_open ? *here_ : -1, POLLIN, 0},
+                                  pollfd{server_open ? *server_ : -1, POLLIN, 0}};
     if (poll(ends.data(), ends.size(), -1) < 0 && errno != EINTR) return;
     if (ends[1].revents != 0 || ends[0].revents != 0) {
-      mpi_open = mpi_open && from_mpi_.receive(here_.number());
+      mpi_open = mpi_open && from_mpi_.receive(*here_);
       while (const std::optional<std::string_view> line = from_mpi_.next()) answer(*line);
     }
     if (ends[2].revents != 0) {
-      server_open = from_server_.receive(server_.number());
+      server_open = from_server_.receive(*server_);
       while (const std::optional<std::string_view> line = from_server_.next()) hear(*line);
       if (!server_open && !finalised_) lose("rank 0 has ended without finalising MPI, or the connection to it has");
     }
     if (ends[0].revents != 0) {
       char order = 'q';
-      if (read(wake_read_.number(), &order, 1) != 1 || order == 'q') return;
+      if (read(*wake_read_, &order, 1) != 1 || order == 'q') return;
       ++drained_;
     }
   }
@@ -128,7 +120,7 @@ void Relay::answer(std::string_view line) {
   } else if (command == "get_my_kvsname") {
     reply(fmt::format("cmd=my_kvsname kvsname={}\n", name_));
   } else if (command == "put") {
-    send_all(server_.number(), fmt::format("put {} {}\n", field(line, "key"), field(line, "value")));
+    send_all(*server_, fmt::format("put {} {}\n", field(line, "key"), field(line, "value")));
     reply("cmd=put_result rc=0 msg=success\n");
   } else if (command == "get") {
     const auto found = keys_.find(field(line, "key"));
@@ -137,15 +129,15 @@ void Relay::answer(std::string_view line) {
   } else if (command == "barrier_in") {
     if (!lost_.empty()) end_process(lost_, 1);
     in_barrier_ = true;
-    send_all(server_.number(), "barrier\n");
+    send_all(*server_, "barrier\n");
   } else if (command == "finalize") {
     finalised_ = true;
-    send_all(server_.number(), "finalize\n");
+    send_all(*server_, "finalize\n");
     reply("cmd=finalize_ack\n");
   } else if (command == "abort") {
     // MPI waits for its process manager to end the process.
     const int code = number_in(field(line, "exitcode"), 1);
-    send_all(server_.number(), fmt::format("abort {} rank {} has called MPI_Abort\n", code, rank_));
+    send_all(*server_, fmt::format("abort {} rank {} has called MPI_Abort\n", code, rank_));
     exit_now(code);
   } else {
     reply(fmt::format("cmd={}_result rc=-1 msg=not_supported\n", command));

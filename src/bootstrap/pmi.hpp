@@ -40,7 +40,7 @@ class Relay {
   void answer(std::string_view line);
   void hear(std::string_view line);
   void lose(std::string_view text);
-  void reply(std::string_view text) noexcept { send_all(here_.number(), text); }
+  void reply(std::string_view text) noexcept { send_all(*here_, text); }
   [[noreturn]] void end_process(std::string_view text, int code) noexcept;
 
   Descriptor server_, here_, wake_read_, wake_write_;

@@ -9,8 +9,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <csignal>
 
+#include "base/blocked_signals.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
 
@@ -103,37 +103,28 @@ Server::Server(Listener listener, Hello own, double timeout_seconds)
       timeout_seconds_(timeout_seconds),
       ranks_(static_cast<std::size_t>(own_.size)) {
   events_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
-  if (!events_.is_open()) fail(WEIR_ERR_TRANSPORT, "rank 0 cannot wait for the other ranks: there are no descriptors left");
+  if (!events_) fail(WEIR_ERR_TRANSPORT, "rank 0 cannot wait for the other ranks: there are no descriptors left");
   std::tie(wake_read_, wake_write_) = connected_pair();
-  watch(wake_read_.number(), EPOLLIN, false);
-  for (const Descriptor& listening : listener_.sockets) watch(listening.number(), EPOLLIN, false);
+  watch(*wake_read_, EPOLLIN, false);
+  for (const Descriptor& listening : listener_.sockets) watch(*listening, EPOLLIN, false);
   auto [theirs, ours] = connected_pair();
   own_end_ = std::move(theirs);
-  const int number = ours.number();
+  const int number = *ours;
   clients_.emplace(number, new Client{std::move(ours), {}});
   watch(number, EPOLLIN, false);
-  // The program's own threads handle signals.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { loop(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const BlockedSignals blocked;  // the program's own threads handle signals
+  thread_ = std::thread([this] { loop(); });
 }
 
 Server::~Server() {
-  send_all(wake_write_.number(), "\n");
+  send_all(*wake_write_, "\n");
   thread_.join();
 }
 
 void Server::close_in_child() noexcept {
-  for (const Descriptor& listening : listener_.sockets) close(listening.number());
+  for (const Descriptor& listening : listener_.sockets) close(*listening);
   for (const auto& [number, client] : clients_) close(number);
-  for (const Descriptor* one : {&events_, &wake_read_, &wake_write_}) close(one->number());
+  for (const Descriptor* one : {&events_, &wake_read_, &wake_write_}) close(**one);
 }
 
 void Server::wait_until_left(double seconds) const {
@@ -146,20 +137,19 @@ void Server::watch(int descriptor, std::uint32_t events, bool known) {
   epoll_event event{};
   event.events = events;
   event.data.fd = descriptor;
-  epoll_ctl(events_.number(), known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event);
+  epoll_ctl(*events_, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event);
 }
 
 void Server::loop() {
   double report = std::min(first_report, timeout_seconds_);
   std::array<epoll_event, 64> ready{};
   while (true) {
-    const int count =
-        epoll_wait(events_.number(), ready.data(), static_cast<int>(ready.size()), stage_ == Stage::gathering ? 100 : -1);
+    const int count = epoll_wait(*events_, ready.data(), static_cast<int>(ready.size()), stage_ == Stage::gathering ? 100 : -1);
     for (int i = 0; i < count; ++i) {
       const int number = ready[static_cast<std::size_t>(i)].data.fd;
-      if (number == wake_read_.number()) return;
+      if (number == *wake_read_) return;
       const auto listening = std::find_if(listener_.sockets.begin(), listener_.sockets.end(),
-                                          [number](const Descriptor& one) { return one.number() == number; });
+                                          [number](const Descriptor& one) { return *one == number; });
       if (listening != listener_.sockets.end()) {
         accept_all(*listening);
         continue;
@@ -169,7 +159,7 @@ void Server::loop() {
       if (ready[static_cast<std::size_t>(i)].events & EPOLLOUT) flush(*client->second);
       if (ready[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read(*client->second);
     }
-    std::erase_if(clients_, [](const auto& entry) { return !entry.second->descriptor.is_open(); });
+    std::erase_if(clients_, [](const auto& entry) { return !entry.second->descriptor; });
     const double waited = std::chrono::duration<double>(Clock::now() - begin_).count();
     if (stage_ == Stage::gathering && waited >= report) {
       missed(waited, report >= timeout_seconds_);
@@ -181,19 +171,19 @@ void Server::loop() {
 void Server::accept_all(const Descriptor& listening) {
   while (true) {
     Descriptor made = accept_from(listening);
-    if (!made.is_open()) {
+    if (!made) {
       // Without descriptors the connection stays in the queue, and the next wait would end at once.
       if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(100));
       return;
     }
-    const int number = made.number();
+    const int number = *made;
     clients_.insert_or_assign(number, std::unique_ptr<Client>(new Client{std::move(made), {}}));
     watch(number, EPOLLIN, false);
   }
 }
 
 void Server::read(Client& client) {
-  const bool open = client.lines.receive(client.descriptor.number());
+  const bool open = client.lines.receive(*client.descriptor);
   while (const std::optional<std::string_view> line = client.lines.next()) take(client, *line);
   if (!open) lose(client);
 }
@@ -331,8 +321,8 @@ void Server::send(Client& client, std::shared_ptr<const std::string> text) {
 
 /// Sends what the connection takes now.
 void Server::flush(Client& client) {
-  if (!client.descriptor.is_open()) return;
-  const int number = client.descriptor.number();
+  if (!client.descriptor) return;
+  const int number = *client.descriptor;
   while (!client.queue.empty()) {
     const std::string& text = *client.queue.front();
     const ssize_t sent = ::send(number, text.data() + client.sent, text.size() - client.sent, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -62,11 +62,10 @@ Descriptor listen_on(const Address& address, int& error) {
   const sockaddr* const where = pointer_to(address.storage);
   Descriptor made(socket(where->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1, off = 0;
-  if (made.is_open()) {
-    setsockopt(made.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // a job that starts again finds its old port free
-    if (where->sa_family == AF_INET6) setsockopt(made.number(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(made.number(), where, static_cast<socklen_t>(address.storage.size())) == 0 && listen(made.number(), SOMAXCONN) == 0)
-      return made;
+  if (made) {
+    setsockopt(*made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // a job that starts again finds its old port free
+    if (where->sa_family == AF_INET6) setsockopt(*made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(*made, where, static_cast<socklen_t>(address.storage.size())) == 0 && listen(*made, SOMAXCONN) == 0) return made;
   }
   error = errno;
   return {};
@@ -85,15 +84,6 @@ Address any_address(int family, int port) {
 }
 
 }  // namespace
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(number_, other.number_);
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (number_ >= 0) close(number_);
-}
 
 bool Lines::receive(int descriptor) {
   text_.erase(0, std::exchange(begin_, 0));
@@ -155,7 +145,7 @@ Listener listen_for(const std::string& name, int first, int last, bool one_node)
     if (!loopback || one_node || numeric || name == "localhost") {
       for (const Address& address : addresses) {
         Descriptor listening = listen_on(address, error);
-        if (listening.is_open()) {
+        if (listening) {
           made.where += (made.where.empty() ? "" : " and ") + address.text;
           made.sockets.push_back(std::move(listening));
         }
@@ -166,7 +156,7 @@ Listener listen_for(const std::string& name, int first, int last, bool one_node)
       for (const int family : {AF_INET6, AF_INET}) {
         const Address any = any_address(family, port);
         Descriptor listening = listen_on(any, error);
-        if (!listening.is_open()) continue;
+        if (!listening) continue;
         made.where = any.text;
         made.sockets.push_back(std::move(listening));
         break;
@@ -183,8 +173,8 @@ Listener listen_for(const std::string& name, int first, int last, bool one_node)
 }
 
 Descriptor accept_from(const Descriptor& listening) {
-  Descriptor made(accept4(listening.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (made.is_open()) watch_connection(made.number());
+  Descriptor made(accept4(*listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (made) watch_connection(*made);
   return made;
 }
 
@@ -205,15 +195,15 @@ std::vector<Address> resolve(const std::string& name, int port, std::string& pro
 Descriptor connect_to(const Address& address, double seconds, std::string& problem) {
   const sockaddr* const where = pointer_to(address.storage);
   Descriptor made(socket(where->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  int error = made.is_open() ? 0 : errno;
-  if (made.is_open() && connect(made.number(), where, static_cast<socklen_t>(address.storage.size())) != 0) {
+  int error = made ? 0 : errno;
+  if (made && connect(*made, where, static_cast<socklen_t>(address.storage.size())) != 0) {
     error = errno;
     if (error == EINPROGRESS) {
-      pollfd one{made.number(), POLLOUT, 0};
+      pollfd one{*made, POLLOUT, 0};
       const int ready = poll(&one, 1, static_cast<int>(seconds * 1000));
       socklen_t size = sizeof error;
       if (ready == 1)
-        getsockopt(made.number(), SOL_SOCKET, SO_ERROR, &error, &size);
+        getsockopt(*made, SOL_SOCKET, SO_ERROR, &error, &size);
       else
         error = ETIMEDOUT;
     }
@@ -222,7 +212,7 @@ Descriptor connect_to(const Address& address, double seconds, std::string& probl
     problem = fmt::format("{}: {}", address.text, text_of(error));
     return {};
   }
-  watch_connection(made.number());
+  watch_connection(*made);
   return made;
 }
 
@@ -248,8 +238,8 @@ std::string interface_by_route(const Address& towards) {
   sockaddr_storage own{};
   socklen_t size = sizeof own;
   auto* const address = reinterpret_cast<sockaddr*>(&own);
-  if (!made.is_open() || connect(made.number(), where, static_cast<socklen_t>(towards.storage.size())) != 0 ||
-      getsockname(made.number(), address, &size) != 0)
+  if (!made || connect(*made, where, static_cast<socklen_t>(towards.storage.size())) != 0 ||
+      getsockname(*made, address, &size) != 0)
     return "";
   if ((address->sa_family != AF_INET && address->sa_family != AF_INET6) || is_loopback(address)) return "";
   ifaddrs* all = nullptr;

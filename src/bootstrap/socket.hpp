@@ -8,26 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.hpp"
+
 namespace weir::bootstrap {
 
 using Clock = std::chrono::steady_clock;
-
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-  [[nodiscard]] int number() const noexcept { return number_; }
-  [[nodiscard]] bool is_open() const noexcept { return number_ >= 0; }
-  /// Gives up the descriptor, which stays open.
-  int release() noexcept { return std::exchange(number_, -1); }
-
- private:
-  int number_ = -1;
-};
 
 /// Collects what has arrived, and gives it line by line.
 class Lines {

@@ -21,11 +21,6 @@ namespace {
 constexpr int save_priority = -2000000;  // after everything that a step waits for
 constexpr std::size_t longest_name = 128;
 
-void check_config(const CheckpointConfig& c) {
-  require(!c.folder.empty(), "folder is empty: it must name where files go, for example checkpoints");
-  check_fields(c);
-}
-
 void check_name(std::string_view name, std::string_view what) {
   const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.'; };
   require(!name.empty() && name.size() <= longest_name && std::all_of(name.begin(), name.end(), fits) && name.front() != '.',
@@ -47,9 +42,9 @@ CheckpointState::CheckpointState(std::shared_ptr<CommunicatorState> communicator
 }
 
 void CheckpointState::add(checkpoint::AddedSubject subject) {
-  check_name(subject.name(), checkpoint::word_of(subject.kind()));
+  check_name(subject.name, checkpoint::word_of(subject.kind));
   for (const checkpoint::AddedSubject& other : subjects_) {
-    require(other.kind() != subject.kind() || other.name() != subject.name(), "checkpoint '{}' has {} already: names must differ",
+    require(other.kind != subject.kind || other.name != subject.name, "checkpoint '{}' has {} already: names must differ",
             config.name, subject.words());
   }
   if (!save_.waited_for()) fail(WEIR_ERR_BUSY, "checkpoint '{}' is being saved: wait before something is added", config.name);
@@ -61,20 +56,17 @@ void CheckpointState::set(std::string_view name, checkpoint::Value value) {
   values_[std::string(name)] = std::move(value);
 }
 
-template <class T>
-const T& CheckpointState::value(std::string_view name, std::string_view type) const {
+const checkpoint::Value& CheckpointState::value(std::string_view name, std::size_t type) const {
+  constexpr std::array words = {"integer", "real number", "text"};
   const auto found = values_.find(std::string(name));
-  if (found != values_.end() && std::holds_alternative<T>(found->second)) return std::get<T>(found->second);
+  if (found != values_.end() && found->second.index() == type) return found->second;
   std::string known;
-  for (const auto& [other, x] : values_) {
-    if (std::holds_alternative<T>(x)) known += (known.empty() ? "" : ", ") + other;
+  for (const auto& [other, value] : values_) {
+    if (value.index() == type) known += (known.empty() ? "" : ", ") + other;
   }
-  fail(WEIR_ERR_ARGUMENT, "checkpoint '{}' has no {} '{}'; {}", config.name, type, name,
+  fail(WEIR_ERR_ARGUMENT, "checkpoint '{}' has no {} '{}'; {}", config.name, words[type], name,
        known.empty() ? "there is none of this type" : "there are: " + known);
 }
-template const std::int64_t& CheckpointState::value(std::string_view, std::string_view) const;
-template const double& CheckpointState::value(std::string_view, std::string_view) const;
-template const std::string& CheckpointState::value(std::string_view, std::string_view) const;
 
 /// Checks the newest readable file only. A restore checks the one that it reads.
 void CheckpointState::check_run() const {
@@ -97,15 +89,15 @@ void CheckpointState::check_run() const {
 }
 
 std::vector<std::int64_t> CheckpointState::nodes() const {
-  std::vector<std::int64_t> nodes;
-  for (int rank = 0; rank < comm->topology.size(); ++rank) nodes.push_back(comm->topology.node_of(rank));
+  std::vector<std::int64_t> nodes(ranks());
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) nodes[rank] = comm->topology.node_of(static_cast<int>(rank));
   return nodes;
 }
 
 std::vector<std::int64_t> CheckpointState::switches() const {
-  const bool known = !switch_group_sizes(comm->topology).empty();
-  std::vector<std::int64_t> switches;
-  for (int rank = 0; rank < comm->topology.size(); ++rank) switches.push_back(known ? comm->topology.switch_of(rank) : -1);
+  std::vector<std::int64_t> switches(ranks(), -1);
+  if (switch_group_sizes(comm->topology).empty()) return switches;
+  for (std::size_t rank = 0; rank < switches.size(); ++rank) switches[rank] = comm->topology.switch_of(static_cast<int>(rank));
   return switches;
 }
 
@@ -132,18 +124,17 @@ task<void> CheckpointState::agree(Channel channel, Outcome outcome) {
 }
 
 bool CheckpointState::stop_requested() {
-  struct Word {
-    std::int32_t stop;
-  };
-  const std::span<const Word> all = comm->share("asking for a stop", Word{checkpoint::caught_signals() > 0 ? 1 : 0});
-  return std::any_of(all.begin(), all.end(), [](const Word& word) { return word.stop != 0; });
+  const std::span<const std::int32_t> all =
+      comm->share("asking for a stop", std::int32_t{checkpoint::caught_signals() > 0 ? 1 : 0});
+  return std::any_of(all.begin(), all.end(), [](std::int32_t stop) { return stop != 0; });
 }
 
 std::shared_ptr<CheckpointState> make_checkpoint(std::shared_ptr<CommunicatorState> comm, const CheckpointConfig& config) {
   ConfigCard card;
   card.outcome = outcome_of([&] {
-    check_config(config);
-    if (!checkpoint::has_hdf5()) (void)checkpoint::read_structure("", {});
+    require(!config.folder.empty(), "folder is empty: it must name where files go, for example checkpoints");
+    check_fields(config);
+    checkpoint::require_hdf5();
     set_fields(card, config);
   });
   Lease lease = open_agreed(*comm, card, {"checkpoint", card_fields<CheckpointConfig>()}, config.name);

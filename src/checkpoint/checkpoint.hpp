@@ -13,8 +13,8 @@
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/layout.hpp"
-#include "checkpoint/seal.hpp"
 #include "checkpoint/subject.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "checkpoint/worker.hpp"
 #include "collectives/blobs.hpp"
 #include "communicator/asynchronous_call.hpp"
@@ -35,9 +35,8 @@ class CheckpointState {
 
   void add(checkpoint::AddedSubject subject);
   void set(std::string_view name, checkpoint::Value value);
-  /// Throws Error(WEIR_ERR_ARGUMENT) if the checkpoint has no value of this name and type (for example "integer").
-  template <class T>
-  [[nodiscard]] const T& value(std::string_view name, std::string_view type) const;
+  /// `type` is an index among the types of Value. Throws Error(WEIR_ERR_ARGUMENT) if there is no value of this name and type.
+  [[nodiscard]] const checkpoint::Value& value(std::string_view name, std::size_t type) const;
   void start_save(std::int64_t step);
   [[nodiscard]] std::optional<std::int64_t> restore(std::optional<std::int64_t> step);
   [[nodiscard]] bool stop_requested();
@@ -89,11 +88,12 @@ class CheckpointState {
   task<void> share_outlines(Channel channel);
   void take_folder();
   task<void> lay_out(Channel channel, std::int64_t step);
-  task<void> distribute(Channel channel, const std::function<void()>& make);
+  task<void> through_first(Channel channel, const Blob& mine, const std::function<void()>& make);
   void begin_preparing();
   [[nodiscard]] Blob report() const;
   void merge_reports(checkpoint::Index& index);
-  void place_chunks(const checkpoint::Index& index);
+  template <class Put>
+  void tell_of_arrays(std::vector<checkpoint::Subject>& subjects, Put&& put);
   void begin_work(std::function<void()> work);
   task<void> finish_work(Channel channel);
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "checkpoint/seal.hpp"
+#include "checkpoint/whole_file.hpp"
 
 namespace weir::checkpoint {
 namespace {
@@ -14,17 +14,11 @@ namespace {
 constexpr std::int64_t most_in_cache = std::int64_t{1} << 20;  // so that data is still in the cache for its checksum
 constexpr std::size_t written_at_once = std::size_t{1} << 23;
 
-/// Applies HDF5's shuffle filter: the first bytes of all elements, then the second bytes, and so on.
-void shuffle_bytes(std::span<const std::byte> from, std::span<std::byte> to, std::size_t element) {
-  const std::size_t count = from.size() / element;
-  for (std::size_t byte = 0; byte < element; ++byte) {
-    for (std::size_t i = 0; i < count; ++i) to[byte * count + i] = from[i * element + byte];
-  }
-}
-void unshuffle_bytes(std::span<const std::byte> from, std::span<std::byte> to, std::size_t element) {
-  const std::size_t count = from.size() / element;
-  for (std::size_t byte = 0; byte < element; ++byte) {
-    for (std::size_t i = 0; i < count; ++i) to[i * element + byte] = from[byte * count + i];
+/// Writes a matrix of `rows` x `columns` bytes with rows and columns exchanged. HDF5's shuffle filter: the first bytes of all
+/// elements, then the second bytes, and so on.
+void transpose(std::span<const std::byte> from, std::span<std::byte> to, std::size_t rows, std::size_t columns) {
+  for (std::size_t column = 0; column < columns; ++column) {
+    for (std::size_t row = 0; row < rows; ++row) to[column * rows + row] = from[row * columns + column];
   }
 }
 
@@ -32,7 +26,7 @@ void unshuffle_bytes(std::span<const std::byte> from, std::span<std::byte> to, s
 void compress(std::span<const std::byte> elements, std::size_t whole, std::size_t element, int level, std::vector<std::byte>& out) {
   std::vector<std::byte> filled(whole), shuffled(whole);
   std::copy(elements.begin(), elements.end(), filled.begin());
-  shuffle_bytes(filled, shuffled, element);
+  transpose(filled, shuffled, whole / element, element);
   uLongf bytes = compressBound(static_cast<uLong>(whole));
   const std::size_t before = out.size();
   out.resize(before + bytes);
@@ -43,16 +37,6 @@ void compress(std::span<const std::byte> elements, std::size_t whole, std::size_
 }
 
 }  // namespace
-
-std::span<const std::byte> OutgoingArray::bytes_of(std::size_t chunk) const {
-  if (compressed.empty()) {
-    const std::size_t first = chunk * static_cast<std::size_t>(chunk_elements * element_bytes);
-    return elements.subspan(first, static_cast<std::size_t>(chunks[chunk].bytes));
-  }
-  std::size_t first = 0;
-  for (std::size_t c = 0; c < chunk; ++c) first += static_cast<std::size_t>(chunks[c].bytes);
-  return std::span(compressed).subspan(first, static_cast<std::size_t>(chunks[chunk].bytes));
-}
 
 void prepare(OutgoingArray& array, std::int64_t compression) {
   const auto whole = static_cast<std::size_t>(array.chunk_elements * array.element_bytes);
@@ -72,32 +56,23 @@ void prepare(OutgoingArray& array, std::int64_t compression) {
 }
 
 std::int64_t write(const File& file, const OutgoingArray& array) {
+  const std::byte* const first = array.compressed.empty() ? array.elements.data() : array.compressed.data();
   std::int64_t written = 0;
   for (std::size_t c = 0; c < array.chunks.size();) {
-    const std::span<const std::byte> first = array.bytes_of(c);
     const std::int64_t address = array.chunks[c].address;
-    std::size_t bytes = first.size();
+    auto bytes = static_cast<std::size_t>(array.chunks[c].bytes);
     for (++c; c < array.chunks.size() && array.chunks[c].address == address + static_cast<std::int64_t>(bytes); ++c)
       bytes += static_cast<std::size_t>(array.chunks[c].bytes);
     // Write in pieces: ranks that write to one file take turns, and the disk works meanwhile.
     for (std::size_t done = 0; done < bytes; done += written_at_once) {
       const std::size_t piece = std::min(written_at_once, bytes - done);
       const std::int64_t at = address + static_cast<std::int64_t>(done);
-      file.write_at(at, {first.data() + done, piece});
+      file.write_at(at, {first + written + done, piece});
       file.begin_sync(at, static_cast<std::int64_t>(piece));
     }
     written += static_cast<std::int64_t>(bytes);
   }
   return written;
-}
-
-ChunkReader::ChunkReader(const File& file, const Index& index, const Subject& subject, const Dataset& dataset)
-    : file_(file), index_(index), subject_(subject), dataset_(dataset) {
-  std::size_t first = 0;
-  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
-    first_chunks_.push_back(first);
-    first += static_cast<std::size_t>(dataset.chunks_of(rank));
-  }
 }
 
 void ChunkReader::check(std::size_t rank, std::size_t chunk, std::span<const std::byte> bytes) const {
@@ -108,12 +83,10 @@ void ChunkReader::check(std::size_t rank, std::size_t chunk, std::span<const std
        dataset_.chunks[chunk].address + dataset_.chunks[chunk].bytes);
 }
 
-std::span<const std::byte> ChunkReader::chunk(std::size_t rank, std::int64_t number) {
-  const std::size_t at = first_chunks_[rank] + static_cast<std::size_t>(number);
+std::span<const std::byte> ChunkReader::chunk(std::size_t rank, std::size_t at, std::int64_t count) {
   if (at == held_) return elements_;
   held_ = nothing;
   const Chunk& chunk = dataset_.chunks[at];
-  const std::int64_t count = dataset_.elements_of(rank, number).second;
   stored_.resize(static_cast<std::size_t>(chunk.bytes));
   file_.read_at(chunk.address, stored_);
   bytes_read_ += chunk.bytes;
@@ -129,16 +102,15 @@ std::span<const std::byte> ChunkReader::chunk(std::size_t rank, std::int64_t num
       fail(WEIR_ERR_FILE, "{} is damaged: a chunk of dataset {}/{} of rank {} cannot be decompressed", file_.path(),
            subject_.path(), dataset_.name, rank);
     elements_.resize(shuffled.size());
-    unshuffle_bytes(shuffled, elements_, static_cast<std::size_t>(dataset_.element_bytes()));
+    transpose(shuffled, elements_, static_cast<std::size_t>(dataset_.element_bytes()),
+              static_cast<std::size_t>(dataset_.chunk_elements));
   }
   elements_.resize(static_cast<std::size_t>(count * dataset_.element_bytes()));
   held_ = at;
   return elements_;
 }
 
-void ChunkReader::read_run(std::size_t rank, std::int64_t first, std::int64_t last, std::byte* to) {
-  const std::size_t begin = first_chunks_[rank] + static_cast<std::size_t>(first);
-  const std::size_t end = first_chunks_[rank] + static_cast<std::size_t>(last);
+void ChunkReader::read_run(std::size_t rank, std::size_t begin, std::size_t end, std::byte* to) {
   for (std::size_t c = begin; c < end;) {
     const std::size_t run = c;
     std::int64_t bytes = dataset_.chunks[c].bytes;
@@ -156,22 +128,20 @@ void ChunkReader::read_run(std::size_t rank, std::int64_t first, std::int64_t la
 
 void ChunkReader::read(std::size_t rank, std::int64_t first, std::int64_t count, std::byte* to) {
   const std::int64_t element = dataset_.element_bytes();
+  const std::size_t own = dataset_.first_chunk(rank);
   for (std::int64_t at = first; at < first + count;) {
     const std::int64_t number = at / dataset_.chunk_elements;
     const auto [chunk_first, chunk_count] = dataset_.elements_of(rank, number);
     if (index_.compression == 0 && at == chunk_first && at + chunk_count <= first + count) {
-      std::int64_t last = number, end = at;
-      while (end < first + count && last < dataset_.chunks_of(rank)) {
-        const auto [next, next_count] = dataset_.elements_of(rank, last);
-        if (next + next_count > first + count) break;
-        end = next + next_count;
-        ++last;
-      }
-      read_run(rank, number, last, to + (at - first) * element);
+      // Read all chunks that are wanted whole. The last one of the piece may have fewer elements.
+      const bool to_end = first + count == dataset_.pieces[rank].count;
+      const std::int64_t last = to_end ? dataset_.chunks_of(rank) : (first + count) / dataset_.chunk_elements;
+      const std::int64_t end = to_end ? first + count : last * dataset_.chunk_elements;
+      read_run(rank, own + number, own + last, to + (at - first) * element);
       at = end;
       continue;
     }
-    const std::span<const std::byte> elements = chunk(rank, number);
+    const std::span<const std::byte> elements = chunk(rank, own + number, chunk_count);
     const std::int64_t end = std::min(first + count, chunk_first + chunk_count);
     std::memcpy(to + (at - first) * element, elements.data() + (at - chunk_first) * element,
                 static_cast<std::size_t>((end - at) * element));

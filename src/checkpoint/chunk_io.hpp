@@ -19,9 +19,6 @@ struct OutgoingArray {
   std::span<const std::byte> elements;
   std::vector<Chunk> chunks;          ///< with addresses once these are known
   std::vector<std::byte> compressed;  ///< all chunks, one after the other; if empty, `elements` has them
-
-  /// Returns the bytes that the file gets for chunk number `chunk`.
-  [[nodiscard]] std::span<const std::byte> bytes_of(std::size_t chunk) const;
 };
 /// Compresses with deflate (`compression` 0: does not compress) and computes checksums.
 void prepare(OutgoingArray& array, std::int64_t compression);
@@ -32,23 +29,23 @@ std::int64_t write(const File& file, const OutgoingArray& array);
 class ChunkReader {
  public:
   /// All arguments must outlive the reader.
-  ChunkReader(const File& file, const Index& index, const Subject& subject, const Dataset& dataset);
+  ChunkReader(const File& file, const Index& index, const Subject& subject, const Dataset& dataset)
+      : file_(file), index_(index), subject_(subject), dataset_(dataset) {}
   /// Reads elements [first, first + count) of the piece of `rank`.
   void read(std::size_t rank, std::int64_t first, std::int64_t count, std::byte* to);
   [[nodiscard]] std::int64_t bytes_read() const { return bytes_read_; }
 
  private:
   void check(std::size_t rank, std::size_t chunk, std::span<const std::byte> bytes) const;
-  /// Returns the elements of one chunk. They are valid until the next chunk is read.
-  std::span<const std::byte> chunk(std::size_t rank, std::int64_t number);
-  /// Reads whole chunks that are adjacent in the file directly to their destination.
-  void read_run(std::size_t rank, std::int64_t first, std::int64_t last, std::byte* to);
+  /// Returns the `count` elements of the chunk `at`. They are valid until the next chunk is read.
+  std::span<const std::byte> chunk(std::size_t rank, std::size_t at, std::int64_t count);
+  /// Reads the chunks [begin, end) whole, directly to their destination; those that are adjacent in the file together.
+  void read_run(std::size_t rank, std::size_t begin, std::size_t end, std::byte* to);
 
   const File& file_;
   const Index& index_;
   const Subject& subject_;
   const Dataset& dataset_;
-  std::vector<std::size_t> first_chunks_;  // of each rank
   std::vector<std::byte> stored_, elements_;
   std::size_t held_ = nothing;  // the chunk that elements_ has
   std::int64_t bytes_read_ = 0;

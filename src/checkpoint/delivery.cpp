@@ -15,16 +15,14 @@ constexpr std::int64_t block_elements = std::int64_t{1} << 16;
 /// Makes the state of one subject.
 class Delivery {
  public:
-  Delivery(Source& source, const Subject& saved, const OutlinedSubject& wanted) : source_(source), saved_(saved), wanted_(wanted) {}
+  Delivery(Source& source, const Subject& saved, const Subject& wanted) : source_(source), saved_(saved), wanted_(wanted) {}
 
   /// Returns every field that this rank has saved.
   SavedState own() {
     SavedState state;
     for (const Dataset& dataset : saved_.datasets) {
       const Piece& piece = dataset.pieces[source_.rank];
-      if (!piece.present()) continue;
-      StateField& field = add(state, dataset.name, dataset.type, piece.count);
-      read_piece(dataset, source_.rank, field);
+      if (piece.present()) read_piece(dataset, source_.rank, add(state, dataset, piece.count));
     }
     return state;
   }
@@ -32,9 +30,9 @@ class Delivery {
   /// Returns every field that this rank has now, redistributed from all old ranks.
   SavedState divided_anew() {
     SavedState state;
-    for (const OutlinedField& field : wanted_.fields) {
-      StateField& to = add(state, field.visit.name, field.visit.type, field.visit.count);
-      switch (field.visit.placement.share) {
+    for (const Dataset& field : wanted_.datasets) {
+      StateField& to = add(state, field, field.pieces.front().count);
+      switch (field.share) {
         case Share::summed:
           take_shares(field, to);
           break;
@@ -60,20 +58,18 @@ class Delivery {
 
   /// Returns the state of a caller's array. An array of one rank is restored on that rank only.
   SavedState array() {
-    const OutlinedField& field = wanted_.fields.front();
-    if (field.visit.placement.share == Share::block) return divided_anew();
+    if (wanted_.datasets.front().share == Share::block) return divided_anew();
     const bool has_one = source_.rank < source_.index.ranks() && saved_.datasets.front().pieces[source_.rank].present();
     return has_one ? own() : SavedState{};
   }
 
  private:
-  [[noreturn]] void mismatch(const OutlinedField& field, std::string_view why) const {
-    fail(WEIR_ERR_MISMATCH, "{} does not fit {} '{}': field '{}': {}", source_.file.path(), word_of(wanted_.kind), wanted_.name,
-         field.visit.name, why);
+  [[noreturn]] void mismatch(const Dataset& field, std::string_view why) const {
+    fail(WEIR_ERR_MISMATCH, "{} does not fit {}: field '{}': {}", source_.file.path(), wanted_.words(), field.name, why);
   }
 
-  static StateField& add(SavedState& state, const std::string& name, StateType type, std::int64_t count) {
-    return state.fields.emplace_back(StateField{name, type, count, Buffer<std::byte>(count * state_type_bytes(type))});
+  static StateField& add(SavedState& state, const Dataset& like, std::int64_t count) {
+    return state.fields.emplace_back(StateField{like.name, like.type, count, Buffer<std::byte>(count * like.element_bytes())});
   }
 
   void read_piece(const Dataset& dataset, std::size_t rank, StateField& to) {
@@ -88,22 +84,25 @@ class Delivery {
     }
   }
 
-  static void stay(const OutlinedField& field, StateField& to) {
-    std::copy(field.value.begin(), field.value.end(), to.bytes.data());
-  }
+  static void stay(const Dataset& field, StateField& to) { std::copy(field.values.begin(), field.values.end(), to.bytes.data()); }
 
   /// Returns the saved dataset of the same field. Returns null if it belongs to another algorithm.
-  [[nodiscard]] const Dataset* saved(const OutlinedField& field) const {
-    const Dataset* const dataset = saved_.find(field.visit.name);
-    return dataset != nullptr && dataset->type == field.visit.type && dataset->chunked == field.array ? dataset : nullptr;
+  [[nodiscard]] const Dataset* saved(const Dataset& field) const {
+    const Dataset* const dataset = saved_.find(field.name);
+    return dataset != nullptr && dataset->type == field.type && dataset->chunked == field.chunked ? dataset : nullptr;
   }
-
-  void take_each(const OutlinedField& field, StateField& to) {
-    const Dataset* const dataset = saved(field);
+  /// Returns the ranks that have saved a piece of a dataset, which may be null.
+  [[nodiscard]] static std::vector<std::size_t> ranks_with(const Dataset* dataset) {
     std::vector<std::size_t> ranks;
     for (std::size_t rank = 0; dataset != nullptr && rank < dataset->pieces.size(); ++rank) {
       if (dataset->pieces[rank].present()) ranks.push_back(rank);
     }
+    return ranks;
+  }
+
+  void take_each(const Dataset& field, StateField& to) {
+    const Dataset* const dataset = saved(field);
+    const std::vector<std::size_t> ranks = ranks_with(dataset);
     if (ranks.empty()) return stay(field, to);
     const std::size_t rank = ranks[source_.rank % ranks.size()];
     if (const std::int64_t count = dataset->pieces[rank].count; count != to.count) {
@@ -113,38 +112,37 @@ class Delivery {
     read_piece(*dataset, rank, to);
   }
 
-  void take_agreed(const OutlinedField& field, StateField& to) {
+  void take_agreed(const Dataset& field, StateField& to) {
     const Dataset* const dataset = saved(field);
-    const std::int64_t row = field.visit.placement.region.first_row;
-    for (std::size_t rank = 0; dataset != nullptr && rank < dataset->pieces.size(); ++rank) {
-      const Piece& piece = dataset->pieces[rank];
-      const bool has_beginning = piece.region.first_row <= row && row < piece.region.first_row + piece.region.rows;
-      if (piece.count == to.count && has_beginning) return read_piece(*dataset, rank, to);
+    const std::int64_t row = field.pieces.front().region.first_row;
+    for (const std::size_t rank : ranks_with(dataset)) {
+      const auto& [count, region] = dataset->pieces[rank];
+      const bool has_beginning = region.first_row <= row && row < region.first_row + region.rows;
+      if (count == to.count && has_beginning) return read_piece(*dataset, rank, to);
     }
     stay(field, to);
   }
 
-  void take_cuts(const OutlinedField& field, StateField& to) {
+  void take_cuts(const Dataset& field, StateField& to) {
     const Dataset* const dataset = saved(field);
     if (dataset == nullptr || to.count < 2) return stay(field, to);
     std::vector<std::vector<std::uint64_t>> values;
     std::vector<Cuts> old;
     values.reserve(dataset->pieces.size());
-    for (std::size_t rank = 0; rank < dataset->pieces.size(); ++rank) {
-      if (!dataset->pieces[rank].present()) continue;
+    for (const std::size_t rank : ranks_with(dataset)) {
       const std::span<const std::byte> bytes = dataset->value(rank);
       values.emplace_back(bytes.size() / sizeof(std::uint64_t));
       if (!bytes.empty()) std::memcpy(values.back().data(), bytes.data(), bytes.size());
       old.push_back({dataset->pieces[rank].region, values.back()});
     }
-    const std::vector<std::uint64_t> cuts = cut_anew(old, field.visit.placement.region, to.count - 1);
+    const std::vector<std::uint64_t> cuts = cut_anew(old, field.pieces.front().region, to.count - 1);
     std::memcpy(to.bytes.data(), cuts.data(), cuts.size() * sizeof(std::uint64_t));
   }
 
-  void take_parts(const OutlinedField& field, StateField& to) {
+  void take_parts(const Dataset& field, StateField& to) {
     const Dataset* const dataset = saved(field);
     if (dataset == nullptr) mismatch(field, "the file has none of this type");
-    const Region& mine = field.visit.placement.region;
+    const Region& mine = field.pieces.front().region;
     std::vector<Region> holders;
     for (const Piece& piece : dataset->pieces) holders.push_back(piece.count > 0 ? piece.region : Region{});
     for (const Piece& piece : dataset->pieces) {
@@ -181,40 +179,34 @@ class Delivery {
     const Dataset* dataset;
     std::size_t rank;
   };
-  void take_shares(const OutlinedField& field, StateField& to) {
+  void take_shares(const Dataset& field, StateField& to) {
     std::fill_n(to.bytes.data(), to.bytes.size(), std::byte{0});
-    const std::string_view kind = kind_of(field.visit.name);
+    const std::string_view kind = kind_of(field.name);
     if (&field != first_sum(wanted_, kind)) return;
     std::vector<Holder> holders;
     std::vector<Region> old_regions, new_regions;
     for (const Dataset& dataset : saved_.datasets) {
       if (dataset.share != Share::summed || !dataset.chunked || kind_of(dataset.name) != kind) continue;
-      if (dataset.type != field.visit.type)
-        mismatch(field, fmt::format("it holds {} in the file and {} here", state_type_name(dataset.type),
-                                    state_type_name(field.visit.type)));
+      if (dataset.type != field.type)
+        mismatch(field,
+                 fmt::format("it holds {} in the file and {} here", state_type_name(dataset.type), state_type_name(field.type)));
       for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
         if (dataset.pieces[rank].count <= 0) continue;
         holders.push_back({&dataset, rank});
         old_regions.push_back(dataset.pieces[rank].region);
       }
     }
-    std::size_t mine = 0;
-    for (std::size_t rank = 0; rank < source_.outlines.size(); ++rank) {
-      const auto& subjects = source_.outlines[rank];
-      const auto same = std::find_if(subjects.begin(), subjects.end(),
-                                     [&](const OutlinedSubject& s) { return s.kind == wanted_.kind && s.name == wanted_.name; });
-      const OutlinedField* const sum = first_sum(*same, kind);
-      Region region = sum != nullptr && sum->visit.count > 0 ? sum->visit.placement.region : Region{};
-      if (rank == source_.rank) mine = new_regions.size();
-      new_regions.push_back(region);
+    for (const Outline& outline : source_.outlines) {
+      const Dataset* const sum = first_sum(*find_same(outline, wanted_), kind);
+      new_regions.push_back(sum != nullptr && sum->pieces.front().count > 0 ? sum->pieces.front().region : Region{});
     }
     if (const std::int64_t element = uncovered_element(old_regions, new_regions); element >= 0)
       mismatch(
           field,
           fmt::format("ranks have saved element {} of it, and none keeps that here: is error feedback off, or the plan smaller?",
                       element));
-    for (const Sum& sum : shares_of(old_regions, new_regions, mine)) {
-      if (field.visit.type == StateType::float64)
+    for (const Sum& sum : shares_of(old_regions, new_regions, source_.rank)) {
+      if (field.type == StateType::float64)
         add_up<double, long double>(holders, old_regions, sum, field, to);
       else
         add_up<float, double>(holders, old_regions, sum, field, to);
@@ -227,18 +219,17 @@ class Delivery {
     return wanted_.kind == Kind::fused ? name : name.substr(name.rfind('/') + 1);
   }
 
-  [[nodiscard]] const OutlinedField* first_sum(const OutlinedSubject& subject, std::string_view kind) const {
-    const auto found = std::find_if(subject.fields.begin(), subject.fields.end(), [&](const OutlinedField& field) {
-      return field.array && field.visit.placement.share == Share::summed && kind_of(field.visit.name) == kind;
+  [[nodiscard]] const Dataset* first_sum(const Subject& subject, std::string_view kind) const {
+    return find_near(subject.datasets, 0, [&](const Dataset& field) {
+      return field.chunked && field.share == Share::summed && kind_of(field.name) == kind;
     });
-    return found == subject.fields.end() ? nullptr : &*found;
   }
 
   /// Adds in `Wide` and rounds once, at the end.
   template <class T, class Wide>
-  void add_up(const std::vector<Holder>& holders, const std::vector<Region>& regions, const Sum& sum, const OutlinedField& field,
+  void add_up(const std::vector<Holder>& holders, const std::vector<Region>& regions, const Sum& sum, const Dataset& field,
               StateField& to) {
-    const std::int64_t begin = field.visit.placement.region.first_row;
+    const std::int64_t begin = field.pieces.front().region.first_row;
     auto* const out = reinterpret_cast<T*>(to.bytes.data());
     std::vector<ChunkReader> readers;
     for (const std::size_t holder : sum.of) readers.emplace_back(source_.file, source_.index, saved_, *holders[holder].dataset);
@@ -266,21 +257,19 @@ class Delivery {
 
   Source& source_;
   const Subject& saved_;
-  const OutlinedSubject& wanted_;
+  const Subject& wanted_;
 };
 
 }  // namespace
 
 void check_subjects(const Index& index, const Outline& outline, const std::string& file) {
-  for (const OutlinedSubject& here : outline) {
-    if (std::none_of(index.subjects.begin(), index.subjects.end(),
-                     [&](const Subject& s) { return s.kind == here.kind && s.name == here.name; }))
-      fail(WEIR_ERR_MISMATCH, "{} does not fit: it has no {} '{}', which was added here", file, word_of(here.kind), here.name);
+  for (const Subject& here : outline) {
+    if (find_same(index.subjects, here) == nullptr)
+      fail(WEIR_ERR_MISMATCH, "{} does not fit: it has no {}, which was added here", file, here.words());
   }
   for (const Subject& there : index.subjects) {
-    if (std::none_of(outline.begin(), outline.end(),
-                     [&](const OutlinedSubject& s) { return s.kind == there.kind && s.name == there.name; }))
-      fail(WEIR_ERR_MISMATCH, "{} does not fit: it has {} '{}', which was not added here", file, word_of(there.kind), there.name);
+    if (find_same(outline, there) == nullptr)
+      fail(WEIR_ERR_MISMATCH, "{} does not fit: it has {}, which was not added here", file, there.words());
   }
 }
 
@@ -288,22 +277,18 @@ namespace {
 
 /// Returns whether any rank has state along switches in this subject, in the file or now. Same answer on every rank.
 bool goes_along_switches(const Source& source, const Subject& saved) {
-  const auto says_so = [](std::string_view name) { return name.ends_with(StateVisitor::along_switches_name); };
-  const bool was = std::any_of(saved.datasets.begin(), saved.datasets.end(), [&](const Dataset& d) { return says_so(d.name); });
-  return was || std::any_of(source.outlines.begin(), source.outlines.end(), [&](const Outline& outline) {
-           return std::any_of(outline.begin(), outline.end(), [&](const OutlinedSubject& subject) {
-             return subject.kind == saved.kind && subject.name == saved.name &&
-                    std::any_of(subject.fields.begin(), subject.fields.end(),
-                                [&](const OutlinedField& field) { return says_so(field.visit.name); });
-           });
-         });
+  const auto says_so = [](const Subject& subject) {
+    return std::any_of(subject.datasets.begin(), subject.datasets.end(),
+                       [](const Dataset& d) { return d.name.ends_with(StateVisitor::along_switches_name); });
+  };
+  return says_so(saved) || std::any_of(source.outlines.begin(), source.outlines.end(),
+                                       [&](const Outline& outline) { return says_so(*find_same(outline, saved)); });
 }
 
 }  // namespace
 
-SavedState deliver(Source& source, const OutlinedSubject& subject) {
-  const Subject& saved = *std::find_if(source.index.subjects.begin(), source.index.subjects.end(),
-                                       [&](const Subject& s) { return s.kind == subject.kind && s.name == subject.name; });
+SavedState deliver(Source& source, const Subject& subject) {
+  const Subject& saved = *find_same(source.index.subjects, subject);
   Delivery delivery(source, saved, subject);
   if (subject.kind == Kind::array) return delivery.array();
   if (subject.kind == Kind::optimizer) return delivery.divided_anew();  // the optimizer's own division decides, not the ranks

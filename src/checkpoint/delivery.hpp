@@ -30,6 +30,6 @@ struct Source {
 void check_subjects(const Index& index, const Outline& outline, const std::string& file);
 /// Returns what this rank restores `subject` of its outline from. Empty for an array of its own that no old rank had. Throws
 /// Error(WEIR_ERR_FILE) if the file is damaged, and Error(WEIR_ERR_MISMATCH) if a field does not fit.
-[[nodiscard]] SavedState deliver(Source& source, const OutlinedSubject& subject);
+[[nodiscard]] SavedState deliver(Source& source, const Subject& subject);
 
 }  // namespace weir::checkpoint

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -15,84 +14,64 @@
 namespace weir::checkpoint {
 namespace {
 
-constexpr std::size_t most_at_once = std::size_t{1} << 30;
-
-}  // namespace
-
-void fail_with_errno(std::string_view doing, const std::string& path) {
+[[noreturn]] void fail_with_errno(std::string_view doing, const std::string& path) {
   const int error = errno;
   fail(WEIR_ERR_FILE, "{} {}: {}", doing, path, std::generic_category().message(error));
 }
 
+/// Returns once the names in the folder are on the disk.
+void sync_folder(const std::string& folder) {
+  const Descriptor open(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!open) fail_with_errno("cannot open folder", folder);
+  if (::fsync(*open) != 0 && errno != EINVAL)
+    fail_with_errno("cannot write to folder", folder);  // EINVAL: folders need no sync here
+}
+
+}  // namespace
+
 File::File(std::string path, int flags) : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) fail_with_errno("cannot open", path_);
+  if (!descriptor_) fail_with_errno("cannot open", path_);
 }
 
 File File::open_to_read(const std::string& path) {
   File file(path, O_RDONLY | O_NONBLOCK);  // do not block on a pipe of that name
   struct stat status {};
-  if (::fstat(file.descriptor_, &status) != 0) fail_with_errno("cannot look at", path);
+  if (::fstat(*file.descriptor_, &status) != 0) fail_with_errno("cannot look at", path);
   if (!S_ISREG(status.st_mode)) fail(WEIR_ERR_FILE, "{} is no regular file", path);
   return file;
 }
 File File::open_to_write(const std::string& path) { return {path, O_RDWR}; }
 File File::create(const std::string& path) { return {path, O_RDWR | O_CREAT | O_TRUNC}; }
 
-File::~File() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 void File::write_at(std::int64_t address, std::span<const std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t done = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), most_at_once), address);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail_with_errno("cannot write to", path_);
-    bytes = bytes.subspan(static_cast<std::size_t>(done));
-    address += done;
-  }
+  if (!weir::write_at(descriptor_, address, bytes)) fail_with_errno("cannot write to", path_);
 }
 
 void File::read_at(std::int64_t address, std::span<std::byte> bytes) const {
-  while (!bytes.empty()) {
-    const ssize_t done = ::pread(descriptor_, bytes.data(), std::min(bytes.size(), most_at_once), address);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail_with_errno("cannot read", path_);
-    if (done == 0)
-      fail(WEIR_ERR_FILE, "{} is truncated: it ends at byte {}, and has something up to byte {}", path_, size(),
-           address + static_cast<std::int64_t>(bytes.size()));
-    bytes = bytes.subspan(static_cast<std::size_t>(done));
-    address += done;
-  }
+  if (weir::read_at(descriptor_, address, bytes)) return;
+  if (errno != 0) fail_with_errno("cannot read", path_);
+  fail(WEIR_ERR_FILE, "{} is truncated: it ends at byte {}, and has something up to byte {}", path_, size(),
+       address + static_cast<std::int64_t>(bytes.size()));
 }
 
 void File::begin_sync([[maybe_unused]] std::int64_t address, [[maybe_unused]] std::int64_t bytes) const noexcept {
 #ifdef SYNC_FILE_RANGE_WRITE
-  (void)::sync_file_range(descriptor_, address, bytes, SYNC_FILE_RANGE_WRITE);  // sync() reports errors
+  (void)::sync_file_range(*descriptor_, address, bytes, SYNC_FILE_RANGE_WRITE);  // sync() reports errors
 #endif
 }
 
 std::int64_t File::size() const {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) fail_with_errno("cannot look at", path_);
+  if (::fstat(*descriptor_, &status) != 0) fail_with_errno("cannot look at", path_);
   return status.st_size;
 }
 
 void File::sync() const {
-  if (::fsync(descriptor_) != 0) fail_with_errno("cannot write to", path_);
+  if (::fsync(*descriptor_) != 0) fail_with_errno("cannot write to", path_);
 }
 
 void File::close() {
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail_with_errno("cannot write to", path_);
-}
-
-void sync_folder(const std::string& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail_with_errno("cannot open folder", folder);
-  const int result = ::fsync(descriptor);
-  const int error = errno;
-  ::close(descriptor);
-  errno = error;
-  if (result != 0 && error != EINVAL) fail_with_errno("cannot write to folder", folder);  // EINVAL: folders need no sync here
+  if (::close(descriptor_.release()) != 0) fail_with_errno("cannot write to", path_);
 }
 
 void rename_for_good(const std::string& from, const std::string& to) {

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
+
+#include "base/descriptor.hpp"
 
 namespace weir::checkpoint {
 
@@ -16,9 +17,6 @@ class File {
   /// The file must exist.
   [[nodiscard]] static File open_to_write(const std::string& path);
   [[nodiscard]] static File create(const std::string& path);
-  File(File&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-  File& operator=(File&&) = delete;
-  ~File();
 
   void write_at(std::int64_t address, std::span<const std::byte> bytes) const;
   /// Throws if the file ends before the last byte.
@@ -36,13 +34,10 @@ class File {
   File(std::string path, int flags);
 
   std::string path_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
-/// Returns once the names in the folder are on the disk.
-void sync_folder(const std::string& folder);
 /// Renames `from` to `to` and replaces a file of that name. Returns once the change is on the disk.
 void rename_for_good(const std::string& from, const std::string& to);
-[[noreturn]] void fail_with_errno(std::string_view doing, const std::string& path);
 
 }  // namespace weir::checkpoint

@@ -109,10 +109,13 @@ void FileImage::write(std::int64_t address, std::span<const std::byte> from) {
   }
 }
 
-hid_t FileImage::access_list() {
-  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+hdf5::Id FileImage::access_list() {
+  constexpr hsize_t alignment = 4096;
+  hdf5::Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose, "make a list");
   FileImage* const self = this;
   H5Pset_driver(access, driver(), &self);
+  H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
+  H5Pset_alignment(access, alignment, alignment);
   return access;
 }
 

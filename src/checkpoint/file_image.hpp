@@ -1,8 +1,6 @@
-// file_image.hpp: a sparse file in memory, in which the HDF5 library lays out a checkpoint. The library writes no file itself,
-// because it does not recover from a full disk.
+// file_image.hpp: a sparse file in memory, in which the HDF5 library lays out a checkpoint, and names that such a file has. The
+// library writes no file itself, because it does not recover from a full disk.
 #pragma once
-
-#include <hdf5.h>
 
 #include <array>
 #include <cstddef>
@@ -11,7 +9,13 @@
 #include <memory>
 #include <span>
 
+#include "base/hdf5.hpp"
+
 namespace weir::checkpoint {
+
+inline constexpr const char* schema_name = "weir_checkpoint_schema";
+/// Indexed by Share.
+inline constexpr std::array share_names = {"each", "agreed", "layout", "summed", "block", "cuts"};
 
 class FileImage {
  public:
@@ -21,9 +25,9 @@ class FileImage {
   /// While true, writes are discarded.
   void forget_writes(bool forget) { forgets_ = forget; }
 
-  /// Returns an access list for H5Fcreate and H5Fopen that makes this image the file. The caller closes it. The image must outlive
-  /// the file.
-  [[nodiscard]] hid_t access_list();
+  /// Returns an access list for H5Fcreate and H5Fopen that makes this image the file. The image must outlive the file. Files need
+  /// version 1.10 or later of the library.
+  [[nodiscard]] hdf5::Id access_list();
 
   std::int64_t allocated = 0;  ///< bytes that the library has allocated
   std::int64_t written = 0;    ///< end of the bytes written

@@ -50,13 +50,9 @@ auto in_folder(const std::string& folder, Do&& run) {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::string& folder) : descriptor_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-  refused_ = descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
+FolderLock::FolderLock(const std::string& folder)
+    : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+      refused_(folder_ && ::flock(*folder_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {}
 
 Folder::Folder(std::string path) : path_(std::move(path)) {}
 
@@ -86,9 +82,8 @@ std::optional<std::int64_t> Folder::newest() const {
 
 std::vector<std::int64_t> Folder::newest_first() const {
   const std::optional<std::int64_t> first = newest();
-  if (!first) return {};
   std::vector<std::int64_t> all = steps();
-  std::erase_if(all, [&](std::int64_t step) { return step > *first; });
+  std::erase_if(all, [&](std::int64_t step) { return !first || step > *first; });
   std::reverse(all.begin(), all.end());
   return all;
 }

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/descriptor.hpp"
+
 namespace weir::checkpoint {
 
 /// Keeps all others from writing to a folder while this object and its process live. Locks nobody out if the file system has no
@@ -18,15 +20,12 @@ namespace weir::checkpoint {
 class FolderLock {
  public:
   explicit FolderLock(const std::string& folder);
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  ~FolderLock();
   /// True if another process, or another checkpoint of this process, holds the lock.
   [[nodiscard]] bool refused() const { return refused_; }
 
  private:
-  int descriptor_;
-  bool refused_ = false;
+  Descriptor folder_;
+  bool refused_;
 };
 
 class Folder {

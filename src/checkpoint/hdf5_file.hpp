@@ -5,12 +5,12 @@
 #include <string>
 
 #include "checkpoint/layout.hpp"
-#include "checkpoint/seal.hpp"
+#include "checkpoint/whole_file.hpp"
 
 namespace weir::checkpoint {
 
-/// Returns whether this build has the library; hdf5_version() returns its version as text.
-[[nodiscard]] bool has_hdf5();
+/// Throws Error(WEIR_ERR_UNSUPPORTED) in a build without the library. hdf5_version() returns its version as text.
+void require_hdf5();
 [[nodiscard]] std::string hdf5_version();
 
 /// Lays out groups, attributes, small values and room for chunks in memory, and sets the chunks' addresses in `index`. Checksums of
@@ -21,13 +21,9 @@ namespace weir::checkpoint {
 /// Throws Error(WEIR_ERR_FILE) if the file is not a checkpoint, or has a newer schema.
 [[nodiscard]] Index read_structure(const std::string& path, const Structure& structure);
 
-/// Makes the library read what find_chunks_anew() reads before the chunks, and nothing else. Does not change the file. Its seal
-/// need not be valid. Throws Error(WEIR_ERR_FILE). Some kinds of damage crash the library.
-[[nodiscard]] Index find_chunks(const std::string& path);
-
-/// Finds the chunks of a file that another program has copied or repacked. Compares each with its checksum, then writes their
-/// addresses to the file through the library. Does not write the seal. Throws Error(WEIR_ERR_FILE) if a chunk is not as it was
-/// saved.
-[[nodiscard]] Index find_chunks_anew(const std::string& path);
+/// Finds the chunks of a file that another program has copied or repacked. The file's seal need not be valid. With `record`,
+/// compares each chunk with its checksum, then writes their addresses to the file through the library, but not the seal. Throws
+/// Error(WEIR_ERR_FILE), also if a chunk is not as it was saved. Some kinds of damage crash the library.
+[[nodiscard]] Index find_chunks(const std::string& path, bool record);
 
 }  // namespace weir::checkpoint

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/file_image.hpp"
 #include "checkpoint/hdf5_file.hpp"
-#include "checkpoint/hdf5_library.hpp"
 
 namespace weir::checkpoint {
 namespace {
@@ -15,86 +15,72 @@ namespace {
 using hdf5::check;
 using hdf5::Id;
 
-/// Returns the names of the members (groups and datasets) or attributes of `object`.
-template <class Iterate>
-std::vector<std::string> names_in(Iterate&& iterate, std::string_view what) {
+template <class Info>
+herr_t add_name(hid_t /*object*/, const char* name, const Info* /*info*/, void* names) {
+  static_cast<std::vector<std::string>*>(names)->emplace_back(name);
+  return 0;
+}
+/// Return the names of the members (groups and datasets) and of the attributes.
+std::vector<std::string> members_of(hid_t group) {
   std::vector<std::string> names;
-  check(iterate(&names), fmt::format("list {}", what));
+  check(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, add_name<H5L_info_t>, &names), "list a group");
   return names;
 }
-std::vector<std::string> members_of(hid_t group) {
-  return names_in(
-      [&](void* names) {
-        return H5Literate(
-            group, H5_INDEX_NAME, H5_ITER_INC, nullptr,
-            [](hid_t, const char* name, const H5L_info_t*, void* all) -> herr_t {
-              static_cast<std::vector<std::string>*>(all)->emplace_back(name);
-              return 0;
-            },
-            names);
-      },
-      "a group");
-}
 std::vector<std::string> attributes_of(hid_t object) {
-  return names_in(
-      [&](void* names) {
-        hsize_t at = 0;
-        return H5Aiterate2(
-            object, H5_INDEX_NAME, H5_ITER_INC, &at,
-            [](hid_t, const char* name, const H5A_info_t*, void* all) -> herr_t {
-              static_cast<std::vector<std::string>*>(all)->emplace_back(name);
-              return 0;
-            },
-            names);
-      },
-      "attributes");
+  std::vector<std::string> names;
+  hsize_t at = 0;
+  check(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &at, add_name<H5A_info_t>, &names), "list attributes");
+  return names;
+}
+
+Id attribute_of(hid_t object, const std::string& name) {
+  return {H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name)};
 }
 
 Value read_value(hid_t object, const std::string& name) {
-  const Id attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name));
+  const Id attribute = attribute_of(object, name);
   const Id type(H5Aget_type(attribute), H5Tclose, "read a type");
+  const auto read = [&](hid_t as, void* to) { check(H5Aread(attribute, as, to), fmt::format("read attribute '{}'", name)); };
   switch (H5Tget_class(type)) {
     case H5T_STRING: {
       if (H5Tis_variable_str(type) > 0) {
         char* found = nullptr;
-        check(H5Aread(attribute, type, &found), fmt::format("read attribute '{}'", name));
+        read(type, &found);
         const std::string text = found != nullptr ? found : "";
         H5free_memory(found);
         return text;
       }
       std::string text(H5Tget_size(type), '\0');
-      check(H5Aread(attribute, type, text.data()), fmt::format("read attribute '{}'", name));
+      read(type, text.data());
       return text.substr(0, text.find('\0'));
     }
     case H5T_FLOAT: {
       double real = 0;
-      check(H5Aread(attribute, H5T_NATIVE_DOUBLE, &real), fmt::format("read attribute '{}'", name));
+      read(H5T_NATIVE_DOUBLE, &real);
       return real;
     }
     default: {
       std::int64_t integer = 0;
-      check(H5Aread(attribute, H5T_NATIVE_INT64, &integer), fmt::format("read attribute '{}'", name));
+      read(H5T_NATIVE_INT64, &integer);
       return integer;
     }
   }
 }
-std::int64_t read_integer(hid_t object, const std::string& name) {
-  const Value value = read_value(object, name);
-  if (const auto* const integer = std::get_if<std::int64_t>(&value)) return *integer;
-  fail(WEIR_ERR_FILE, "attribute '{}' is no integer", name);
+template <class T>
+T read_as(hid_t object, const std::string& name, std::string_view what) {
+  Value value = read_value(object, name);
+  if (T* const found = std::get_if<T>(&value)) return std::move(*found);
+  fail(WEIR_ERR_FILE, "attribute '{}' is no {}", name, what);
 }
-std::string read_text(hid_t object, const std::string& name) {
-  const Value value = read_value(object, name);
-  if (const auto* const text = std::get_if<std::string>(&value)) return *text;
-  fail(WEIR_ERR_FILE, "attribute '{}' is no text", name);
-}
+std::int64_t read_integer(hid_t object, const std::string& name) { return read_as<std::int64_t>(object, name, "integer"); }
+std::string read_text(hid_t object, const std::string& name) { return read_as<std::string>(object, name, "text"); }
 Values read_values(hid_t object) {
   Values values;
   for (const std::string& name : attributes_of(object)) values[name] = read_value(object, name);
   return values;
 }
 std::vector<std::int64_t> read_numbers(hid_t object, const std::string& name) {
-  const Id attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, fmt::format("find attribute '{}'", name));
+  const Id attribute = attribute_of(object, name);
   const Id space(H5Aget_space(attribute), H5Sclose, "read an extent");
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(std::max<hssize_t>(0, H5Sget_simple_extent_npoints(space))));
   if (!numbers.empty()) check(H5Aread(attribute, H5T_NATIVE_INT64, numbers.data()), fmt::format("read attribute '{}'", name));
@@ -144,7 +130,7 @@ Dataset read_dataset(hid_t data, std::size_t ranks, std::string name) {
   Dataset dataset;
   dataset.name = std::move(name);
   dataset.type = type_named(read_text(data, "type"));
-  dataset.share = static_cast<Share>(place_among(hdf5::share_names, read_text(data, "share"), "share"));
+  dataset.share = static_cast<Share>(place_among(share_names, read_text(data, "share"), "share"));
   read_pieces(data, ranks, dataset);
   dataset.chunked = H5Aexists(data, "chunks") > 0;
   if (dataset.chunked) {
@@ -180,9 +166,8 @@ void read_datasets(hid_t group, std::size_t ranks, const std::string& path, std:
 
 /// Reads everything that the file states. Throws Error(WEIR_ERR_FILE) naming it.
 Index read_index(hid_t file, const std::string& path) {
-  if (H5Aexists(file, hdf5::schema_name) <= 0)
-    fail(WEIR_ERR_FILE, "{} is no checkpoint: it has no attribute '{}'", path, hdf5::schema_name);
-  if (const std::int64_t found = read_integer(file, hdf5::schema_name); found != schema_version)
+  if (H5Aexists(file, schema_name) <= 0) fail(WEIR_ERR_FILE, "{} is no checkpoint: it has no attribute '{}'", path, schema_name);
+  if (const std::int64_t found = read_integer(file, schema_name); found != schema_version)
     fail(WEIR_ERR_FILE,
          "{} has schema {}: this library reads schema {}; read it with the Weir that has written it, {}, or a later one", path,
          found, schema_version, read_text(file, "weir"));
@@ -219,42 +204,33 @@ void find_chunks(hid_t data, const std::string& path, const std::string& name, D
                     extents[1] == static_cast<hsize_t>(dataset.chunk_elements);
   if (!same)
     fail(WEIR_ERR_FILE, "{}: dataset {} has another layout than it was saved with: copy it without changing that", path, name);
-  std::size_t at = 0;
-  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
-    const std::size_t rank = dataset.rows[row];
-    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
-      Chunk& chunk = dataset.chunks[at++];
-      const std::array<hsize_t, 2> offset = {row, static_cast<hsize_t>(c * dataset.chunk_elements)};
-      unsigned mask = 0;
-      haddr_t address = HADDR_UNDEF;
-      hsize_t size = 0;
-      check(H5Dget_chunk_info_by_coord(data, offset.data(), &mask, &address, &size), fmt::format("find the chunks of '{}'", name));
-      if (address == HADDR_UNDEF || size < static_cast<hsize_t>(chunk.bytes))
-        fail(WEIR_ERR_FILE, "{}: dataset {} lacks chunk {} of rank {}, or it was compressed in another way", path, name, c, rank);
-      chunk.address = static_cast<std::int64_t>(address);
-      dataset.room.push_back({chunk.address, static_cast<std::int64_t>(size)});
-    }
-  }
+  dataset.for_chunks([&](Chunk& chunk, const Dataset::ChunkPlace& at) {
+    const std::array<hsize_t, 2> offset = {at.row, static_cast<hsize_t>(at.first)};
+    unsigned mask = 0;
+    haddr_t address = HADDR_UNDEF;
+    hsize_t size = 0;
+    check(H5Dget_chunk_info_by_coord(data, offset.data(), &mask, &address, &size), fmt::format("find the chunks of '{}'", name));
+    if (address == HADDR_UNDEF || size < static_cast<hsize_t>(chunk.bytes))
+      fail(WEIR_ERR_FILE, "{}: dataset {} lacks chunk {} of rank {}, or it was compressed in another way", path, name, at.number,
+           at.rank);
+    chunk.address = static_cast<std::int64_t>(address);
+    dataset.room.push_back({chunk.address, static_cast<std::int64_t>(size)});
+  });
 }
 
 /// Checks that each chunk is as it was saved, and writes the current addresses to the file.
-void record_chunks(hid_t data, const std::string& name, const File& bytes, const Dataset& dataset) {
+void record_chunks(hid_t data, const std::string& name, const File& bytes, Dataset& dataset) {
   std::vector<std::byte> content;
-  std::vector<std::int64_t> chunks;
-  std::size_t at = 0;
-  for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
-    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
-      const Chunk& chunk = dataset.chunks[at++];
-      content.resize(static_cast<std::size_t>(chunk.bytes));
-      bytes.read_at(chunk.address, content);
-      if (checksum(content) != chunk.checksum)
-        fail(WEIR_ERR_FILE,
-             "{}: dataset {}, chunk {} of rank {} is not as it was saved: it was changed, or compressed in another way",
-             bytes.path(), name, c, rank);
-      chunks.insert(chunks.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
-    }
-  }
-  const Id attribute(H5Aopen(data, "chunks", H5P_DEFAULT), H5Aclose, "find attribute 'chunks'");
+  dataset.for_chunks([&](const Chunk& chunk, const Dataset::ChunkPlace& at) {
+    content.resize(static_cast<std::size_t>(chunk.bytes));
+    bytes.read_at(chunk.address, content);
+    if (checksum(content) != chunk.checksum)
+      fail(WEIR_ERR_FILE,
+           "{}: dataset {}, chunk {} of rank {} is not as it was saved: it was changed, or compressed in another way", bytes.path(),
+           name, at.number, at.rank);
+  });
+  const std::vector<std::int64_t> chunks = dataset.chunk_numbers();
+  const Id attribute = attribute_of(data, "chunks");
   check(H5Awrite(attribute, H5T_NATIVE_INT64, chunks.data()), "write attribute 'chunks'");
 }
 
@@ -270,16 +246,9 @@ void for_each_chunked(hid_t file, Index& index, Visit&& visit) {
   }
 }
 
-Index find_all_chunks(hid_t file, const std::string& path) {
-  Index index = read_index(file, path);
-  for_each_chunked(file, index,
-                   [&](hid_t data, const std::string& name, Dataset& dataset) { find_chunks(data, path, name, dataset); });
-  return index;
-}
-
 }  // namespace
 
-bool has_hdf5() { return true; }
+void require_hdf5() {}
 
 std::string hdf5_version() {
   unsigned major = 0, minor = 0, release = 0;
@@ -291,33 +260,24 @@ Index read_structure(const std::string& path, const Structure& structure) {
   const std::lock_guard lock(hdf5::one_at_a_time);
   const hdf5::Quiet quiet;
   FileImage image;
-  std::span<const std::byte> bytes = structure.bytes;
-  for (const Extent& extent : structure.extents) {
-    const auto size = static_cast<std::size_t>(extent.bytes);
-    image.write(extent.begin, bytes.first(size));
-    bytes = bytes.subspan(size);
-  }
+  structure.write_extents([&](std::int64_t address, std::span<const std::byte> bytes) { image.write(address, bytes); });
   image.written = structure.file_bytes + seal_bytes(structure.extents.size());
-  const Id access = hdf5::access_list(image);
+  const Id access = image.access_list();
   const Id file(H5Fopen("checkpoint", H5F_ACC_RDONLY, access), H5Fclose, fmt::format("open {}", path));
   return read_index(file, path);
 }
 
-Index find_chunks(const std::string& path) {
-  const std::lock_guard lock(hdf5::one_at_a_time);
-  const hdf5::Quiet quiet;
-  const Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, fmt::format("open {}", path));
-  return find_all_chunks(file, path);
-}
-
-Index find_chunks_anew(const std::string& path) {
+Index find_chunks(const std::string& path, bool record) {
   const std::lock_guard lock(hdf5::one_at_a_time);
   const hdf5::Quiet quiet;
   const File bytes = File::open_to_read(path);
-  Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose, fmt::format("open {}", path));
-  Index index = find_all_chunks(file, path);
+  Id file(H5Fopen(path.c_str(), record ? H5F_ACC_RDWR : H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, fmt::format("open {}", path));
+  Index index = read_index(file, path);
   for_each_chunked(file, index,
-                   [&](hid_t data, const std::string& name, Dataset& dataset) { record_chunks(data, name, bytes, dataset); });
+                   [&](hid_t data, const std::string& name, Dataset& dataset) { find_chunks(data, path, name, dataset); });
+  if (record)
+    for_each_chunked(file, index,
+                     [&](hid_t data, const std::string& name, Dataset& dataset) { record_chunks(data, name, bytes, dataset); });
   file.close(fmt::format("write {}", path));
   return index;
 }

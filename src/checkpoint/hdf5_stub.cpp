@@ -11,11 +11,10 @@ namespace {
 
 }  // namespace
 
-bool has_hdf5() { return false; }
+void require_hdf5() { refuse(); }
 std::string hdf5_version() { return "none"; }
 Structure lay_out(Index& /*index*/) { refuse(); }
-Index find_chunks(const std::string& /*path*/) { refuse(); }
-Index find_chunks_anew(const std::string& /*path*/) { refuse(); }
+Index find_chunks(const std::string& /*path*/, bool /*record*/) { refuse(); }
 Index read_structure(const std::string& /*path*/, const Structure& /*structure*/) { refuse(); }
 
 }  // namespace weir::checkpoint

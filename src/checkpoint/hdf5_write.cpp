@@ -2,8 +2,8 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/file_image.hpp"
 #include "checkpoint/hdf5_file.hpp"
-#include "checkpoint/hdf5_library.hpp"
 
 namespace weir::checkpoint {
 namespace {
@@ -13,25 +13,9 @@ using hdf5::Id;
 
 /// Returns the HDF5 type of elements, which is the same in the file and in memory. The file is little-endian.
 hid_t type_of(StateType type) {
-  switch (type) {
-    case StateType::boolean:
-    case StateType::uint8:
-    case StateType::text:
-      return H5T_STD_U8LE;
-    case StateType::int32:
-      return H5T_STD_I32LE;
-    case StateType::int64:
-      return H5T_STD_I64LE;
-    case StateType::uint32:
-      return H5T_STD_U32LE;
-    case StateType::uint64:
-      return H5T_STD_U64LE;
-    case StateType::float32:
-      return H5T_IEEE_F32LE;
-    case StateType::float64:
-      return H5T_IEEE_F64LE;
-  }
-  return -1;
+  const std::array types = {H5T_STD_U8LE,   H5T_STD_I32LE,  H5T_STD_I64LE, H5T_STD_U32LE, H5T_STD_U64LE,
+                            H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_STD_U8LE,  H5T_STD_U8LE};  // by StateType
+  return types[static_cast<std::size_t>(type)];
 }
 
 Id space_of(std::initializer_list<std::int64_t> extents) {
@@ -80,12 +64,18 @@ void write_attribute(hid_t object, const std::string& name, std::span<const std:
   write_attribute(object, name, H5T_STD_I64LE, space, numbers.empty() ? nullptr : numbers.data());
 }
 
-/// Returns the ranks that need a row. With hundreds of ranks, empty rows would take more room than small arrays.
+/// Returns the ranks that need a row. In parts of one whole, each of which has its own region, ranks without elements need none:
+/// with hundreds of ranks, empty rows would take more room than small arrays.
 std::vector<std::size_t> rows_of(const Dataset& dataset) {
+  const Region& first = dataset.pieces.front().region;
+  const bool of_one_whole =
+      dataset.chunked && dataset.share == Share::block &&
+      std::all_of(dataset.pieces.begin(), dataset.pieces.end(), [&](const Piece& piece) {
+        return piece.present() && piece.region.whole_rows == first.whole_rows && piece.region.whole_columns == first.whole_columns;
+      });
   std::vector<std::size_t> rows;
-  const bool all = !dataset.needs_no_empty_rows();
   for (std::size_t rank = 0; rank < dataset.pieces.size(); ++rank) {
-    if (all || dataset.pieces[rank].count > 0) rows.push_back(rank);
+    if (!of_one_whole || dataset.pieces[rank].count > 0) rows.push_back(rank);
   }
   if (rows.empty()) rows.push_back(0);
   return rows;
@@ -93,7 +83,7 @@ std::vector<std::size_t> rows_of(const Dataset& dataset) {
 
 /// Writes the attributes that describe the pieces of a dataset and how it is redistributed.
 void describe(hid_t object, const Dataset& dataset) {
-  write_attribute(object, "share", Value(std::string(hdf5::share_names[static_cast<std::size_t>(dataset.share)])));
+  write_attribute(object, "share", Value(std::string(share_names[static_cast<std::size_t>(dataset.share)])));
   write_attribute(object, "type", Value(std::string(state_type_name(dataset.type))));
   std::vector<std::int64_t> counts, regions;
   for (const std::size_t rank : dataset.rows) {
@@ -107,53 +97,51 @@ void describe(hid_t object, const Dataset& dataset) {
     write_attribute(object, "rows", std::vector<std::int64_t>(dataset.rows.begin(), dataset.rows.end()), 1);
 }
 
+Id make_dataset(hid_t group, const Dataset& dataset, hid_t type, hid_t space, hid_t how) {
+  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
+  H5Pset_create_intermediate_group(links, 1);
+  return {H5Dcreate2(group, dataset.name.c_str(), type, space, links, how, H5P_DEFAULT), H5Dclose,
+          fmt::format("make dataset '{}'", dataset.name)};
+}
+
 void write_small(hid_t group, const Dataset& dataset) {
   const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
   const std::int64_t row = dataset.largest_piece();
   const bool text = dataset.type == StateType::text;
   const Id type = text ? string_type(static_cast<std::size_t>(row)) : Id(H5Tcopy(type_of(dataset.type)), H5Tclose, "make a type");
   const Id space = text || row == 1 ? space_of({ranks}) : space_of({ranks, row});
-  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
-  H5Pset_create_intermediate_group(links, 1);
-  const Id data(H5Dcreate2(group, dataset.name.c_str(), type, space, links, H5P_DEFAULT, H5P_DEFAULT), H5Dclose,
-                fmt::format("make dataset '{}'", dataset.name));
+  const Id data = make_dataset(group, dataset, type, space, H5P_DEFAULT);
   if (row > 0)
     check(H5Dwrite(data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.values.data()),
           fmt::format("write dataset '{}'", dataset.name));
   describe(data, dataset);
 }
 
-haddr_t address_of(hid_t data, std::int64_t row, std::int64_t element, std::string_view name) {
-  const std::array<hsize_t, 2> offset = {static_cast<hsize_t>(row), static_cast<hsize_t>(element)};
+std::int64_t address_of(hid_t data, std::size_t row, std::int64_t element, std::string_view name) {
+  const std::array<hsize_t, 2> offset = {row, static_cast<hsize_t>(element)};
   unsigned mask = 0;
   haddr_t address = HADDR_UNDEF;
   hsize_t size = 0;
   check(H5Dget_chunk_info_by_coord(data, offset.data(), &mask, &address, &size), fmt::format("find the chunks of '{}'", name));
   if (address == HADDR_UNDEF) fail(WEIR_ERR_FILE, "the HDF5 library has made no room for '{}'", name);
-  return address;
+  return static_cast<std::int64_t>(address);
 }
 
 /// Allocates chunk by chunk by giving the library zeros. Compressed chunks differ in size.
 void place_each(hid_t data, Dataset& dataset, FileImage& image, bool compressed) {
   std::vector<std::byte> zeros;
-  std::size_t at = 0;
-  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
-    const std::size_t rank = dataset.rows[row];
-    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
-      Chunk& chunk = dataset.chunks[at++];
-      const std::int64_t element = c * dataset.chunk_elements;
-      if (!compressed) chunk.bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
-      const std::int64_t room = compressed ? chunk.bytes : dataset.chunk_elements * dataset.element_bytes();
-      zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(room)));
-      const std::array<hsize_t, 2> offset = {row, static_cast<hsize_t>(element)};
-      image.forget_writes(true);
-      check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(room), zeros.data()),
-            fmt::format("make room for '{}'", dataset.name));
-      image.forget_writes(false);
-      chunk.address = static_cast<std::int64_t>(address_of(data, static_cast<std::int64_t>(row), element, dataset.name));
-      dataset.room.push_back({chunk.address, room});
-    }
-  }
+  dataset.for_chunks([&](Chunk& chunk, const Dataset::ChunkPlace& at) {
+    if (!compressed) chunk.bytes = at.count * dataset.element_bytes();
+    const std::int64_t room = compressed ? chunk.bytes : dataset.chunk_elements * dataset.element_bytes();
+    zeros.resize(std::max(zeros.size(), static_cast<std::size_t>(room)));
+    const std::array<hsize_t, 2> offset = {at.row, static_cast<hsize_t>(at.first)};
+    image.forget_writes(true);
+    check(H5Dwrite_chunk(data, H5P_DEFAULT, 0, offset.data(), static_cast<std::size_t>(room), zeros.data()),
+          fmt::format("make room for '{}'", dataset.name));
+    image.forget_writes(false);
+    chunk.address = address_of(data, at.row, at.first, dataset.name);
+    dataset.room.push_back({chunk.address, room});
+  });
 }
 
 /// Returns whether giving every row as many chunks as the longest row would waste more than a few per cent.
@@ -166,18 +154,14 @@ bool wastes_room(const Dataset& dataset) {
 /// Computes addresses. The library stores unfiltered chunks contiguously, row by row, with as many in each row as the longest
 /// needs.
 void place(hid_t data, Dataset& dataset) {
-  const auto first = static_cast<std::int64_t>(address_of(data, 0, 0, dataset.name));
+  const std::int64_t first = address_of(data, 0, 0, dataset.name);
   const std::int64_t in_row = chunks_for(dataset.largest_piece(), dataset.chunk_elements);
   const std::int64_t room = dataset.chunk_elements * dataset.element_bytes();
   dataset.room = {{first, static_cast<std::int64_t>(dataset.rows.size()) * in_row * room}};
-  std::size_t at = 0;
-  for (std::size_t row = 0; row < dataset.rows.size(); ++row) {
-    const std::size_t rank = dataset.rows[row];
-    for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c, ++at) {
-      dataset.chunks[at].address = first + (static_cast<std::int64_t>(row) * in_row + c) * room;
-      dataset.chunks[at].bytes = dataset.elements_of(rank, c).second * dataset.element_bytes();
-    }
-  }
+  dataset.for_chunks([&](Chunk& chunk, const Dataset::ChunkPlace& at) {
+    chunk.address = first + (static_cast<std::int64_t>(at.row) * in_row + at.number) * room;
+    chunk.bytes = at.count * dataset.element_bytes();
+  });
 }
 
 void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage& image) {
@@ -195,19 +179,13 @@ void write_chunked(hid_t group, const Index& index, Dataset& dataset, FileImage&
       check(H5Pset_deflate(how, static_cast<unsigned>(index.compression)), "compress: it was built without zlib");
     }
   }
-  const Id links(H5Pcreate(H5P_LINK_CREATE), H5Pclose, "make a list");
-  H5Pset_create_intermediate_group(links, 1);
-  const Id data(H5Dcreate2(group, dataset.name.c_str(), type_of(dataset.type), space, links, how, H5P_DEFAULT), H5Dclose,
-                fmt::format("make dataset '{}'", dataset.name));
+  const Id data = make_dataset(group, dataset, type_of(dataset.type), space, how);
   if (row > 0 && one_by_one)
     place_each(data, dataset, image, compressed);
   else if (row > 0)
     place(data, dataset);
   describe(data, dataset);
-  std::vector<std::int64_t> chunks;
-  for (const Chunk& chunk : dataset.chunks)
-    chunks.insert(chunks.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
-  write_attribute(data, "chunks", chunks, 3);
+  write_attribute(data, "chunks", dataset.chunk_numbers(), 3);
   write_attribute(data, "chunk_elements", Value(dataset.chunk_elements));
 }
 
@@ -221,8 +199,8 @@ Structure lay_out(Index& index) {
   const std::lock_guard lock(hdf5::one_at_a_time);
   const hdf5::Quiet quiet;
   FileImage image;
-  Id file(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT, hdf5::access_list(image)), H5Fclose, "make a file in memory");
-  write_attribute(file, hdf5::schema_name, Value(schema_version));
+  Id file(H5Fcreate("checkpoint", H5F_ACC_TRUNC, H5P_DEFAULT, image.access_list()), H5Fclose, "make a file in memory");
+  write_attribute(file, schema_name, Value(schema_version));
   write_attributes(file, {{"step", index.step},
                           {"ranks", static_cast<std::int64_t>(index.ranks())},
                           {"compression", index.compression},
@@ -251,14 +229,10 @@ Structure lay_out(Index& index) {
   Structure structure{.file_bytes = image.allocated, .extents = structure_of(index, image.allocated)};
   // Nothing in the file refers to the seal, and the library truncates what lies beyond the end that it knows.
   image.written = image.allocated;
-  Id again(H5Fopen("checkpoint", H5F_ACC_RDWR, hdf5::access_list(image)), H5Fclose, "open a file in memory");
+  Id again(H5Fopen("checkpoint", H5F_ACC_RDWR, image.access_list()), H5Fclose, "open a file in memory");
   image.allocated += seal_bytes(structure.extents.size());
   again.close("lay out a file in memory");
-  for (const Extent& extent : structure.extents) {
-    const std::size_t before = structure.bytes.size();
-    structure.bytes.resize(before + static_cast<std::size_t>(extent.bytes));
-    image.read(extent.begin, std::span(structure.bytes).subspan(before));
-  }
+  structure.read_extents([&](std::int64_t address, std::span<std::byte> to) { image.read(address, to); });
   return structure;
 }
 

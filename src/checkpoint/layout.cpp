@@ -1,9 +1,9 @@
 #include "checkpoint/layout.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.hpp"
+#include "checkpoint/packing.hpp"
 
 namespace weir::checkpoint {
 namespace {
@@ -16,39 +16,28 @@ constexpr std::array kind_rows = {KindRow{"plans", "plan"},   KindRow{"tables", 
 
 const KindRow& row_of(Kind kind) { return kind_rows[static_cast<std::size_t>(kind)]; }
 
-std::string name_of(const OutlinedSubject& subject) { return fmt::format("{} '{}'", word_of(subject.kind), subject.name); }
-
 void check_same_subjects(const Outline& first, const Outline& other, std::size_t rank) {
   const auto missing = [](const Outline& from, const Outline& in) {
-    return std::find_if(from.begin(), from.end(), [&](const OutlinedSubject& subject) {
-      return std::none_of(in.begin(), in.end(),
-                          [&](const OutlinedSubject& s) { return s.kind == subject.kind && s.name == subject.name; });
-    });
+    return std::find_if(from.begin(), from.end(), [&](const Subject& subject) { return find_same(in, subject) == nullptr; });
   };
   if (const auto here = missing(first, other); here != first.end())
-    fail(WEIR_ERR_MISMATCH, "ranks have added different things: rank 0 has {}, rank {} has not", name_of(*here), rank);
+    fail(WEIR_ERR_MISMATCH, "ranks have added different things: rank 0 has {}, rank {} has not", here->words(), rank);
   if (const auto there = missing(other, first); there != other.end())
-    fail(WEIR_ERR_MISMATCH, "ranks have added different things: rank {} has {}, rank 0 has not", rank, name_of(*there));
+    fail(WEIR_ERR_MISMATCH, "ranks have added different things: rank {} has {}, rank 0 has not", rank, there->words());
 }
 
-void add_field(Subject& subject, const OutlinedField& field, std::size_t rank, std::size_t ranks, std::int64_t compression) {
-  auto at = std::find_if(subject.datasets.begin(), subject.datasets.end(),
-                         [&](const Dataset& dataset) { return dataset.name == field.visit.name; });
-  if (at == subject.datasets.end()) {
-    Dataset& dataset = subject.datasets.emplace_back();
-    dataset.name = field.visit.name;
-    dataset.type = field.visit.type;
-    dataset.share = field.visit.placement.share;
-    dataset.chunked = field.array;
-    dataset.chunk_elements = bytes_per_chunk(compression) / dataset.element_bytes();
-    dataset.pieces.resize(ranks);
-    at = subject.datasets.end() - 1;
+void add_dataset(Subject& subject, const Dataset& own, std::size_t rank, std::size_t ranks, std::int64_t compression) {
+  Dataset* whole = find_near(subject.datasets, 0, [&](const Dataset& dataset) { return dataset.name == own.name; });
+  if (whole == nullptr) {
+    whole = &subject.datasets.emplace_back(own);
+    whole->chunk_elements = bytes_per_chunk(compression) / own.element_bytes();
+    whole->pieces.assign(ranks, {});
   }
-  if (at->type != field.visit.type || at->share != field.visit.placement.share || at->chunked != field.array)
-    fail(WEIR_ERR_MISMATCH, "ranks disagree about {} '{}', field '{}': rank {} has {} there, a lower one {}{}",
-         word_of(subject.kind), subject.name, field.visit.name, rank, state_type_name(field.visit.type), state_type_name(at->type),
-         at->type == field.visit.type ? ", distributed in another way" : "");
-  at->pieces[rank] = {field.visit.count, field.visit.placement.region};
+  if (whole->type != own.type || whole->share != own.share || whole->chunked != own.chunked)
+    fail(WEIR_ERR_MISMATCH, "ranks disagree about {}, field '{}': rank {} has {} there, a lower one {}{}", subject.words(),
+         own.name, rank, state_type_name(own.type), state_type_name(whole->type),
+         whole->type == own.type ? ", distributed in another way" : "");
+  whole->pieces[rank] = own.pieces.front();
 }
 
 /// Checks that the parts of all ranks make up the caller's array, with each element once. Otherwise it could not be restored.
@@ -84,24 +73,22 @@ std::int64_t Dataset::largest_piece() const {
   return largest;
 }
 
-std::int64_t Dataset::chunks_of(std::size_t rank) const { return chunks_for(pieces[rank].count, chunk_elements); }
-
 std::size_t Dataset::first_chunk(std::size_t rank) const {
   std::int64_t first = 0;
   for (std::size_t r = 0; r < rank; ++r) first += chunks_of(r);
   return static_cast<std::size_t>(first);
 }
 
-bool Dataset::needs_no_empty_rows() const {
-  return chunked && share == Share::block && std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
-           const Region &here = piece.region, &first = pieces.front().region;
-           return piece.present() && here.whole_rows == first.whole_rows && here.whole_columns == first.whole_columns;
-         });
-}
-
 std::pair<std::int64_t, std::int64_t> Dataset::elements_of(std::size_t rank, std::int64_t chunk) const {
   const std::int64_t first = chunk * chunk_elements;
   return {first, std::min(chunk_elements, pieces[rank].count - first)};
+}
+
+std::vector<std::int64_t> Dataset::chunk_numbers() const {
+  std::vector<std::int64_t> numbers;
+  for (const Chunk& chunk : chunks)
+    numbers.insert(numbers.end(), {chunk.address, chunk.bytes, static_cast<std::int64_t>(chunk.checksum)});
+  return numbers;
 }
 
 std::span<const std::byte> Dataset::value(std::size_t rank) const {
@@ -111,21 +98,20 @@ std::span<const std::byte> Dataset::value(std::size_t rank) const {
 }
 
 const Dataset* Subject::find(std::string_view dataset) const {
-  const auto found = std::find_if(datasets.begin(), datasets.end(), [&](const Dataset& d) { return d.name == dataset; });
-  return found == datasets.end() ? nullptr : &*found;
+  return find_near(datasets, 0, [&](const Dataset& d) { return d.name == dataset; });
 }
 
 std::string Subject::path() const { return fmt::format("/{}/{}", group_of(kind), name); }
+std::string Subject::words() const { return fmt::format("{} '{}'", word_of(kind), name); }
 
 std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t compression) {
   std::vector<Subject> subjects;
-  for (const OutlinedSubject& subject : ranks[0]) subjects.push_back({subject.kind, subject.name, subject.about, {}});
+  for (const Subject& subject : ranks[0]) subjects.push_back({subject.kind, subject.name, subject.about, {}});
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     check_same_subjects(ranks[0], ranks[rank], rank);
-    for (const OutlinedSubject& outlined : ranks[rank]) {
-      Subject& subject = *std::find_if(subjects.begin(), subjects.end(),
-                                       [&](const Subject& s) { return s.kind == outlined.kind && s.name == outlined.name; });
-      for (const OutlinedField& field : outlined.fields) add_field(subject, field, rank, ranks.size(), compression);
+    for (const Subject& outlined : ranks[rank]) {
+      Subject& subject = *find_same(subjects, outlined);
+      for (const Dataset& own : outlined.datasets) add_dataset(subject, own, rank, ranks.size(), compression);
     }
   }
   for (Subject& subject : subjects) {
@@ -145,15 +131,11 @@ std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_
   return subjects;
 }
 
-void set_values(std::vector<Subject>& subjects, std::size_t rank, const Outline& outline, std::span<const std::byte> values) {
-  for_fields(subjects, outline, [&](Dataset& dataset, const OutlinedField& field) {
-    if (field.array) return;
-    const auto bytes = static_cast<std::size_t>(field.visit.bytes());
-    const auto row = static_cast<std::size_t>(dataset.largest_piece() * dataset.element_bytes());
-    std::fill_n(dataset.values.data() + rank * row, row, std::byte{0});
-    if (bytes > 0) std::memcpy(dataset.values.data() + rank * row, values.data(), bytes);
-    values = values.subspan(bytes);
-  });
+std::vector<std::uint8_t> packed_outline(Outline outline) {
+  for (Subject& subject : outline) {
+    for (Dataset& own : subject.datasets) own.values.clear();
+  }
+  return packed(outline);
 }
 
 std::vector<Extent> structure_of(const Index& index, std::int64_t file_bytes) {

@@ -5,8 +5,11 @@
 // into *chunks*, which each rank writes and reads by itself.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,6 +49,11 @@ struct Extent {
   std::int64_t begin = 0, bytes = 0;
 };
 
+/// Returns the number of chunks for `count` elements.
+[[nodiscard]] constexpr std::int64_t chunks_for(std::int64_t count, std::int64_t chunk_elements) {
+  return count <= 0 ? 0 : (count + chunk_elements - 1) / chunk_elements;
+}
+
 struct Dataset {
   std::string name;  ///< relative to its subject, for example "step/residual"
   StateType type{};
@@ -60,28 +68,48 @@ struct Dataset {
 
   [[nodiscard]] std::int64_t element_bytes() const { return state_type_bytes(type); }
   [[nodiscard]] std::int64_t largest_piece() const;
-  [[nodiscard]] std::int64_t chunks_of(std::size_t rank) const;
+  [[nodiscard]] std::int64_t chunks_of(std::size_t rank) const { return chunks_for(pieces[rank].count, chunk_elements); }
   /// Returns the index of the rank's first chunk in `chunks`.
   [[nodiscard]] std::size_t first_chunk(std::size_t rank) const;
-  /// Returns whether ranks without elements need no row. True for parts of one whole, each of which has its own region.
-  [[nodiscard]] bool needs_no_empty_rows() const;
+  [[nodiscard]] std::span<Chunk> chunks_at(std::size_t rank) {
+    return std::span(chunks).subspan(first_chunk(rank), static_cast<std::size_t>(chunks_of(rank)));
+  }
   /// Returns the elements [first, first + count) of a rank's piece that are in its chunk number `chunk`.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> elements_of(std::size_t rank, std::int64_t chunk) const;
+  /// A chunk among those of a rank that has a row in the file.
+  struct ChunkPlace {
+    std::size_t row = 0, rank = 0;
+    std::int64_t number = 0;            ///< among those of the rank
+    std::int64_t first = 0, count = 0;  ///< elements
+  };
+  /// Calls see(chunk, its place) for all chunks. `rows` must be set.
+  template <class See>
+  void for_chunks(See&& see) {
+    std::size_t at = 0;
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (std::int64_t c = 0; c < chunks_of(rows[row]); ++c) {
+        const auto [first, count] = elements_of(rows[row], c);
+        see(chunks[at++], ChunkPlace{row, rows[row], c, first, count});
+      }
+    }
+  }
+  /// Returns address, bytes and checksum of each chunk, as the file lists them.
+  [[nodiscard]] std::vector<std::int64_t> chunk_numbers() const;
   /// Returns a rank's piece of `values`.
   [[nodiscard]] std::span<const std::byte> value(std::size_t rank) const;
+
+  template <class Self, class Visit>
+  static void fields(Self& d, Visit&& visit) {
+    visit(d.name, d.type, d.share, d.chunked, d.chunk_elements, d.pieces, d.chunks, d.values);
+  }
 };
 
-/// Returns the number of chunks for `count` elements.
-[[nodiscard]] constexpr std::int64_t chunks_for(std::int64_t count, std::int64_t chunk_elements) {
-  return count <= 0 ? 0 : (count + chunk_elements - 1) / chunk_elements;
-}
-
 enum class Kind { plan, table, schedule, array, fused, optimizer };
+inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Kind::array, Kind::fused, Kind::optimizer};
 /// group_of() returns the name of the group for a kind, for example "plans". word_of() returns the word for one, for example
 /// "plan".
 [[nodiscard]] std::string_view group_of(Kind kind);
 [[nodiscard]] std::string_view word_of(Kind kind);
-inline constexpr std::array kinds = {Kind::plan, Kind::table, Kind::schedule, Kind::array, Kind::fused, Kind::optimizer};
 
 struct Subject {
   Kind kind{};
@@ -92,7 +120,17 @@ struct Subject {
   [[nodiscard]] const Dataset* find(std::string_view dataset) const;
   /// Returns the path in the file, for example "/plans/gradient".
   [[nodiscard]] std::string path() const;
+  /// Returns its name in texts, for example "plan 'gradient'".
+  [[nodiscard]] std::string words() const;
+
+  template <class Self, class Visit>
+  static void fields(Self& s, Visit&& visit) {
+    visit(s.kind, s.name, s.about, s.datasets);
+  }
 };
+
+/// What one rank has: its subjects, before the parts of all ranks are combined. Datasets have one piece, the rank's own.
+using Outline = std::vector<Subject>;
 
 /// Everything that a file states except the elements of arrays.
 struct Index {
@@ -105,62 +143,42 @@ struct Index {
   std::vector<Subject> subjects;
 
   [[nodiscard]] std::size_t ranks() const { return nodes.size(); }
+
+  template <class Self, class Visit>
+  static void fields(Self& i, Visit&& visit) {
+    visit(i.step, i.compression, i.run, i.written, i.weir, i.nodes, i.switches, i.values, i.subjects);
+  }
 };
 
-/// One rank's part of a subject, before the parts of all ranks are combined.
-struct OutlinedField {
-  FieldVisit visit;
-  bool array = false;
-  std::vector<std::byte> value;  ///< if not an array
-};
-struct OutlinedSubject {
-  Kind kind{};
-  std::string name;
-  Values about;
-  std::vector<OutlinedField> fields;
-};
-using Outline = std::vector<OutlinedSubject>;
-
-/// Returns the subjects of all ranks' outlines, without values and chunks. Throws Error(WEIR_ERR_MISMATCH) if ranks have different
-/// subjects, or a field has different types.
-[[nodiscard]] std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t compression);
-/// Stores one rank's numbers and texts. `values` has them one after the other, in the order of the outline.
-void set_values(std::vector<Subject>& subjects, std::size_t rank, const Outline& outline, std::span<const std::byte> values);
-
-// Convert to and from bytes that travel between ranks. Outlines leave out the values of fields.
-[[nodiscard]] std::vector<std::uint8_t> encode(const Outline& outline);
-[[nodiscard]] Outline decode_outline(std::span<const std::uint8_t> bytes);
-[[nodiscard]] std::vector<std::uint8_t> encode(const Index& index);
-[[nodiscard]] Index decode_index(std::span<const std::uint8_t> bytes);
-
-/// Returns the element for which `is` is true. Tries `hint` first.
+/// Returns the element for which `is` is true, or nullptr. Tries `hint` first.
 template <class List, class Is>
-[[nodiscard]] auto& find_near(List& list, std::size_t hint, Is&& is) {
-  if (hint < list.size() && is(list[hint])) return list[hint];
-  std::size_t at = 0;
-  while (!is(list[at])) ++at;
-  return list[at];
+[[nodiscard]] auto* find_near(List& list, std::size_t hint, Is&& is) {
+  if (hint < list.size() && is(list[hint])) return &list[hint];
+  const auto found = std::find_if(list.begin(), list.end(), is);
+  return found == list.end() ? nullptr : &*found;
 }
-
-/// Calls see(dataset, field) for every field of a rank's outline, in its order. `subjects` must have all subjects of the outline.
+/// Returns the subject of the same kind and name, or nullptr.
+template <class Subjects>
+[[nodiscard]] auto* find_same(Subjects& subjects, const Subject& like, std::size_t hint = 0) {
+  return find_near(subjects, hint, [&](const Subject& other) { return other.kind == like.kind && other.name == like.name; });
+}
+/// Calls see(dataset, own) for every dataset of a rank's outline, in its order. `subjects` must have all of them.
 template <class Subjects, class See>
-void for_fields(Subjects& subjects, const Outline& outline, See&& see) {
+void for_datasets(Subjects& subjects, const Outline& outline, See&& see) {
   for (std::size_t s = 0; s < outline.size(); ++s) {
-    auto& subject = find_near(subjects, s,
-                              [&](const Subject& other) { return other.kind == outline[s].kind && other.name == outline[s].name; });
-    for (std::size_t f = 0; f < outline[s].fields.size(); ++f) {
-      const OutlinedField& field = outline[s].fields[f];
-      see(find_near(subject.datasets, f, [&](const Dataset& dataset) { return dataset.name == field.visit.name; }), field);
+    auto& datasets = find_same(subjects, outline[s], s)->datasets;
+    for (std::size_t d = 0; d < outline[s].datasets.size(); ++d) {
+      const Dataset& own = outline[s].datasets[d];
+      see(*find_near(datasets, d, [&](const Dataset& dataset) { return dataset.name == own.name; }), own);
     }
   }
 }
-/// Calls see(dataset) for every array.
-template <class Subjects, class See>
-void for_arrays(Subjects& subjects, const Outline& outline, See&& see) {
-  for_fields(subjects, outline, [&](auto& dataset, const OutlinedField& field) {
-    if (field.array) see(dataset);
-  });
-}
+
+/// Returns the subjects of all ranks' outlines, without values and chunks. Throws Error(WEIR_ERR_MISMATCH) if ranks have different
+/// subjects, or a dataset has different types.
+[[nodiscard]] std::vector<Subject> put_together(const std::vector<Outline>& ranks, std::int64_t compression);
+/// Returns an outline as bytes that travel, without the values of datasets.
+[[nodiscard]] std::vector<std::uint8_t> packed_outline(Outline outline);
 
 /// Returns the ranges of a file of `file_bytes` that the HDF5 library has written: all except the room of chunks. Ascending.
 [[nodiscard]] std::vector<Extent> structure_of(const Index& index, std::int64_t file_bytes);

@@ -1,43 +1,15 @@
 // Restores: all ranks check the file first. Once all have found that it fits, all write.
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/delivery.hpp"
+#include "checkpoint/packing.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "communicator/input_error.hpp"
 
 namespace weir::detail {
-namespace {
-
-void append_size(Blob& blob, std::uint64_t size) {
-  for (int byte = 0; byte < 8; ++byte) blob.push_back(static_cast<std::uint8_t>(size >> 8 * byte));
-}
-
-/// Joins several blobs into one.
-Blob join(const std::vector<Blob>& blobs) {
-  Blob all;
-  for (const Blob& blob : blobs) {
-    append_size(all, blob.size());
-    all.insert(all.end(), blob.begin(), blob.end());
-  }
-  return all;
-}
-std::vector<std::span<const std::uint8_t>> split(std::span<const std::uint8_t> all) {
-  std::vector<std::span<const std::uint8_t>> blobs;
-  while (!all.empty()) {
-    std::uint64_t size = 0;
-    for (int byte = 0; byte < 8; ++byte) size |= std::uint64_t{all[static_cast<std::size_t>(byte)]} << 8 * byte;
-    blobs.push_back(all.subspan(8, size));
-    all = all.subspan(8 + size);
-  }
-  return blobs;
-}
-
-}  // namespace
-
 std::optional<std::int64_t> CheckpointState::restore(std::optional<std::int64_t> step) {
   (void)end_save();
   restore_.check_startable();
@@ -119,7 +91,7 @@ task<void> CheckpointState::restore_next(Channel channel, std::optional<std::int
     older_.pop_back();
     card_.left = step || config.strict ? 0 : std::ssize(older_);
     read_found();
-    blob_ = encode(index_);
+    blob_ = checkpoint::packed(index_);
   });
   card_.step = found_.value_or(-1);
   co_await agree(channel, outcome);
@@ -136,12 +108,12 @@ task<void> CheckpointState::restore_next(Channel channel, std::optional<std::int
 
   // 2. Each rank shares the outline of what it has now.
   co_await agree(channel, outcome_of([&] {
-                   if (!is_first()) index_ = checkpoint::decode_index(blob_);
+                   if (!is_first()) index_ = checkpoint::unpacked<checkpoint::Index>(blob_);
                    outline_.clear();
                    for (const checkpoint::AddedSubject& subject : subjects_)
                      outline_.push_back(subject.outline(checkpoint::Purpose::restore));
                    check_subjects(index_, outline_, file_);
-                   outline_blob_ = encode(outline_);
+                   outline_blob_ = packed_outline(outline_);
                  }));
   co_await gather_outlines(channel);
 
@@ -169,13 +141,13 @@ task<void> CheckpointState::restore_next(Channel channel, std::optional<std::int
 
 task<void> CheckpointState::gather_outlines(Channel channel) {
   co_await blobs_.gather(channel, outline_blob_, all_blobs_);
-  if (is_first()) blob_ = join(all_blobs_);
+  if (is_first()) blob_ = checkpoint::packed(all_blobs_);
   co_await blobs_.broadcast(channel, blob_);
   co_await agree(channel, outcome_of([&] {
                    outlines_known_.clear();  // outlines_ now describe a restore
                    outlines_.clear();
-                   for (const std::span<const std::uint8_t> blob : split(blob_))
-                     outlines_.push_back(checkpoint::decode_outline(blob));
+                   for (const Blob& blob : checkpoint::unpacked<std::vector<Blob>>(blob_))
+                     outlines_.push_back(checkpoint::unpacked<checkpoint::Outline>(blob));
                  }));
 }
 
@@ -191,7 +163,7 @@ void CheckpointState::look(std::vector<SavedState>& states, std::vector<std::uni
   restorers.resize(subjects_.size());
   for (std::size_t i = 0; i < subjects_.size(); ++i) {
     states.push_back(checkpoint::deliver(source, outline_[i]));
-    if (states.back().fields.empty() && subjects_[i].kind() == checkpoint::Kind::array) continue;
+    if (states.back().fields.empty() && subjects_[i].kind == checkpoint::Kind::array) continue;
     restorers[i] = std::make_unique<StateRestorer>(states.back(), subjects_[i].words());
     try {
       subjects_[i].visit(*restorers[i], checkpoint::Purpose::restore);

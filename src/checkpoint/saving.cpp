@@ -1,5 +1,4 @@
 // Saves: takes a snapshot, then writes the file while the caller continues.
-#include <cstring>
 #include <ctime>
 
 #include "base/error.hpp"
@@ -7,15 +6,19 @@
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/hdf5_file.hpp"
-#include "checkpoint/seal.hpp"
+#include "checkpoint/packing.hpp"
 #include "checkpoint/subject.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
 
 namespace weir::detail {
 namespace {
 
+using checkpoint::Dataset;
 using checkpoint::OutgoingArray;
+using checkpoint::Packer;
+using checkpoint::Unpacker;
 
 constexpr std::int64_t alignment = 64;
 
@@ -27,19 +30,6 @@ std::string now() {
   gmtime_r(&time, &utc);
   std::array<char, 32> text{};
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
-
-template <class T>
-void append(Blob& blob, const T& x) {
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&x);
-  blob.insert(blob.end(), bytes, bytes + sizeof x);
-}
-template <class T>
-T take(std::span<const std::uint8_t>& bytes) {
-  T x;
-  std::memcpy(&x, bytes.data(), sizeof x);
-  bytes = bytes.subspan(sizeof x);
-  return x;
 }
 
 /// Ends with the work, or after a second.
@@ -85,7 +75,8 @@ void CheckpointState::take_snapshot() {
   std::int64_t bytes = 0;
   for (const checkpoint::AddedSubject& subject : subjects_) {
     outline.push_back(subject.outline(checkpoint::Purpose::save));
-    for (const checkpoint::OutlinedField& field : outline.back().fields) bytes += field.array ? aligned(field.visit.bytes()) : 0;
+    for (const Dataset& own : outline.back().datasets)
+      bytes += own.chunked ? aligned(own.pieces.front().count * own.element_bytes()) : 0;
   }
   outline_ = std::move(outline);
   if (snapshot_.size() < bytes) {
@@ -96,10 +87,11 @@ void CheckpointState::take_snapshot() {
   arrays_.clear();
   std::byte* to = snapshot_.data();
   for (const checkpoint::AddedSubject& subject : subjects_) {
-    checkpoint::ArrayVisitor visitor(subject.words(),
-                                     [&](const FieldVisit& field, const void* data, const StateVisitor::Copy& copy) {
+    checkpoint::FieldVisitor visitor(subject.words(),
+                                     [&](const FieldVisit& field, const void* data, const StateVisitor::Copy* copy) {
+                                       if (copy == nullptr) return;
                                        const std::int64_t size = field.bytes();
-                                       if (size > 0) copy(to, data, size);
+                                       if (size > 0) (*copy)(to, data, size);
                                        OutgoingArray& array = arrays_.emplace_back();
                                        array.element_bytes = state_type_bytes(field.type);
                                        array.elements = {to, static_cast<std::size_t>(size)};
@@ -107,7 +99,7 @@ void CheckpointState::take_snapshot() {
                                      });
     subject.visit(visitor, checkpoint::Purpose::save);
   }
-  outline_blob_ = encode(outline_);
+  outline_blob_ = packed_outline(outline_);
   card_.outline = checkpoint::checksum(std::as_bytes(std::span(outline_blob_)));
 }
 
@@ -186,31 +178,40 @@ task<void> CheckpointState::run_save(std::int64_t step) {
       config.name, step, bytes_written_, statistics.seconds_save);
 }
 
+/// Makes a blob for each rank of what put(packer, dataset, rank) packs about each of its arrays.
+template <class Put>
+void CheckpointState::tell_of_arrays(std::vector<checkpoint::Subject>& subjects, Put&& put) {
+  for (std::size_t rank = 0; rank < ranks(); ++rank) {
+    all_blobs_[rank].assign(1, 0);
+    Packer pack(all_blobs_[rank]);
+    for_datasets(subjects, outlines_[rank], [&](Dataset& dataset, const Dataset&) {
+      if (dataset.chunked) put(pack, dataset, rank);
+    });
+  }
+}
+
 task<void> CheckpointState::share_outlines(Channel channel) {
   outlines_known_.clear();
   co_await share_cards(channel);
   std::vector<std::uint64_t> outlines;
   for (const Card& card : cards()) outlines.push_back(card.outline);
-  co_await blobs_.gather(channel, outline_blob_, all_blobs_);
   const std::function<void()> cut = [&] {
     outlines_.clear();
-    for (const Blob& blob : all_blobs_) outlines_.push_back(checkpoint::decode_outline(blob));
+    for (const Blob& blob : all_blobs_) outlines_.push_back(checkpoint::unpacked<checkpoint::Outline>(blob));
     put_together_ = put_together(outlines_, config.compression);
-    for (std::size_t rank = 0; rank < ranks(); ++rank) {
-      all_blobs_[rank].assign(1, 0);
-      for_arrays(put_together_, outlines_[rank],
-                 [&](const checkpoint::Dataset& dataset) { append(all_blobs_[rank], dataset.chunk_elements); });
-    }
+    tell_of_arrays(put_together_, [](Packer& pack, Dataset& dataset, std::size_t) { pack(dataset.chunk_elements); });
   };
-  co_await distribute(channel, cut);
-  std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
+  co_await through_first(channel, outline_blob_, cut);
+  Unpacker unpack{std::span(blob_).subspan(1)};
   chunk_elements_.clear();
-  while (!bytes.empty()) chunk_elements_.push_back(take<std::int64_t>(bytes));
+  while (!unpack.empty()) unpack(chunk_elements_.emplace_back());
   outlines_known_ = std::move(outlines);
 }
 
-/// Rank 0 makes blobs for all ranks, each after a byte 0, and sends them. If making them fails, all ranks throw rank 0's error.
-task<void> CheckpointState::distribute(Channel channel, const std::function<void()>& make) {
+/// Gathers `mine` of all ranks on rank 0. There, make() turns these blobs into one for each rank, which begins with a byte 0. If
+/// that fails, all ranks throw rank 0's error.
+task<void> CheckpointState::through_first(Channel channel, const Blob& mine, const std::function<void()>& make) {
+  co_await blobs_.gather(channel, mine, all_blobs_);
   Outcome outcome;
   if (is_first()) {
     outcome = outcome_of(make);
@@ -229,19 +230,16 @@ void CheckpointState::begin_preparing() {
   });
 }
 
-/// Returns what rank 0 needs besides the outline: small values, then sizes and checksums of chunks.
+/// Returns what rank 0 needs besides the outline, in its order: small values, and sizes and checksums of chunks.
 Blob CheckpointState::report() const {
   Blob blob;
-  for (const checkpoint::OutlinedSubject& subject : outline_) {
-    for (const checkpoint::OutlinedField& field : subject.fields) {
-      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(field.value.data());
-      blob.insert(blob.end(), bytes, bytes + field.value.size());
-    }
-  }
-  for (const OutgoingArray& array : arrays_) {
-    for (const checkpoint::Chunk& chunk : array.chunks) {
-      append(blob, chunk.bytes);
-      append(blob, chunk.checksum);
+  Packer pack(blob);
+  auto array = arrays_.begin();
+  for (const checkpoint::Subject& subject : outline_) {
+    for (const Dataset& own : subject.datasets) {
+      pack.bytes(own.values.data(), own.values.size());
+      if (!own.chunked) continue;
+      for (const checkpoint::Chunk& chunk : array++->chunks) pack(chunk.bytes, chunk.checksum);
     }
   }
   return blob;
@@ -249,32 +247,15 @@ Blob CheckpointState::report() const {
 
 void CheckpointState::merge_reports(checkpoint::Index& index) {
   for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    std::size_t values = 0;
-    for (const checkpoint::OutlinedSubject& subject : outlines_[rank]) {
-      for (const checkpoint::OutlinedField& field : subject.fields)
-        values += field.array ? 0 : static_cast<std::size_t>(field.visit.bytes());
-    }
-    std::span<const std::uint8_t> bytes = all_blobs_[rank];
-    set_values(index.subjects, rank, outlines_[rank], std::as_bytes(bytes.first(values)));
-    bytes = bytes.subspan(values);
-    for_arrays(index.subjects, outlines_[rank], [&](checkpoint::Dataset& dataset) {
-      const std::size_t first = dataset.first_chunk(rank);
-      for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c) {
-        checkpoint::Chunk& chunk = dataset.chunks[first + static_cast<std::size_t>(c)];
-        chunk.bytes = take<std::int64_t>(bytes);
-        chunk.checksum = take<std::uint64_t>(bytes);
+    Unpacker unpack(all_blobs_[rank]);
+    for_datasets(index.subjects, outlines_[rank], [&](Dataset& dataset, const Dataset& own) {
+      if (own.chunked) {
+        for (checkpoint::Chunk& chunk : dataset.chunks_at(rank)) unpack(chunk.bytes, chunk.checksum);
+      } else {
+        const auto row = static_cast<std::size_t>(dataset.largest_piece() * dataset.element_bytes());
+        const auto bytes = static_cast<std::size_t>(own.pieces.front().count * own.element_bytes());
+        unpack.bytes(dataset.values.data() + rank * row, bytes);
       }
-    });
-  }
-}
-
-void CheckpointState::place_chunks(const checkpoint::Index& index) {
-  for (std::size_t rank = 0; rank < ranks(); ++rank) {
-    all_blobs_[rank].assign(1, 0);
-    for_arrays(index.subjects, outlines_[rank], [&](const checkpoint::Dataset& dataset) {
-      const std::size_t first = dataset.first_chunk(rank);
-      for (std::int64_t c = 0; c < dataset.chunks_of(rank); ++c)
-        append(all_blobs_[rank], dataset.chunks[first + static_cast<std::size_t>(c)].address);
     });
   }
 }
@@ -293,7 +274,6 @@ void CheckpointState::take_folder() {
 
 task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
   blob_ = report();
-  co_await blobs_.gather(channel, blob_, all_blobs_);
   const std::function<void()> lay_out_file = [&] {
     try {
       take_folder();
@@ -308,17 +288,19 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
                 .subjects = put_together_};
       merge_reports(index_);
       structure_ = checkpoint::lay_out(index_);
-      place_chunks(index_);
+      tell_of_arrays(index_.subjects, [](Packer& pack, Dataset& dataset, std::size_t rank) {
+        for (const checkpoint::Chunk& chunk : dataset.chunks_at(rank)) pack(chunk.address);
+      });
       (void)checkpoint::File::create(folder_.unfinished_of(step));
     } catch (...) {
       if (lock_) folder_.give_up(step);  // without the lock the file belongs to another run
       throw;
     }
   };
-  co_await distribute(channel, lay_out_file);
-  std::span<const std::uint8_t> bytes = std::span<const std::uint8_t>(blob_).subspan(1);
+  co_await through_first(channel, blob_, lay_out_file);
+  Unpacker unpack{std::span(blob_).subspan(1)};
   for (OutgoingArray& array : arrays_) {
-    for (checkpoint::Chunk& chunk : array.chunks) chunk.address = take<std::int64_t>(bytes);
+    for (checkpoint::Chunk& chunk : array.chunks) unpack(chunk.address);
   }
 }
 

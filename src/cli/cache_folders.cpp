@@ -50,7 +50,8 @@ std::string count_text(std::size_t count, std::string_view what) {
 std::vector<Listed> data_sets_of(const CacheFolder& folder, const CacheContents& there) {
   std::vector<Listed> all;
   for (const std::string& name : there.data_sets) {
-    Listed listed{.name = name, .manifest = read_manifest(folder.open_data_set(name)), .packs = 0, .bytes = 0, .used = 0};
+    Listed listed{
+        .name = name, .manifest = datacache::read_manifest(folder.open_data_set(name)), .packs = 0, .bytes = 0, .used = 0};
     for (const CacheFile& pack : there.packs) {
       if (pack.data_set != name) continue;
       ++listed.packs;
@@ -191,7 +192,7 @@ int verify_cache(const std::string& path, bool remove) {
       for (const CacheFile& pack : there.packs) {
         if (pack.data_set != listed.name) continue;
         const bool known = pack.pack < manifest.set.packs();
-        Descriptor file = open_in(set_folder, pack.name, O_RDONLY);
+        Descriptor file = datacache::open_in(set_folder, pack.name, O_RDONLY);
         if (!file && errno == ENOENT) continue;  // evicted meanwhile
         if (!file)
           throw std::runtime_error(

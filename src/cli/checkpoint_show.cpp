@@ -241,7 +241,7 @@ int verify_checkpoints(const std::vector<std::string>& paths, bool reseals) {
     try {
       if (reseals) {
         // Before the seal is checked, the HDF5 library may read damaged data. Some damage makes it crash or loop forever.
-        if (!survives([&] { (void)checkpoint::find_chunks(file); }, 20))
+        if (!survives([&] { (void)checkpoint::find_chunks(file, false); }, 20))
           fail(WEIR_ERR_FILE, "{} is damaged: the HDF5 library crashes on it, or does not come to an end", file);
         (void)checkpoint::reseal(file);
         fmt::print("{}: sealed anew: every chunk is as it was saved; attributes and small values are taken as they are\n", file);

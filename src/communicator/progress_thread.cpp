@@ -1,8 +1,8 @@
 #include "communicator/progress_thread.hpp"
 
 #include <chrono>
-#include <csignal>
 
+#include "base/blocked_signals.hpp"
 #include "base/give_way.hpp"
 #include "topology/cores.hpp"
 
@@ -22,17 +22,8 @@ ProgressThread::ProgressThread(Engine& engine, int core, End end)
     : engine_(engine), pinned_(core >= 0), shares_library_(end == End::messages) {
   at_end_.emplace(
       end, [this] { stop(); }, nullptr);
-  // The program's own threads handle signals.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this, core] { loop(core); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const BlockedSignals blocked;  // the program's own threads handle signals
+  thread_ = std::thread([this, core] { loop(core); });
 }
 
 ProgressThread::~ProgressThread() {

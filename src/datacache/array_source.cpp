@@ -3,64 +3,108 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
+
+namespace weir {
+
+// Defaults that all sources share.
+
+SampleSource::~SampleSource() = default;
+
+std::uint64_t SampleSource::changes(std::int64_t /*first*/, std::int64_t /*count*/) const { return 0; }
+
+std::int64_t SampleSource::decode(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value) {
+  require(encoded.size() <= value.size(), "sample {} has {} bytes: at most {} are expected", sample, encoded.size(), value.size());
+  std::copy(encoded.begin(), encoded.end(), value.begin());
+  return static_cast<std::int64_t>(encoded.size());
+}
+
+}  // namespace weir
 
 namespace weir::datacache {
 namespace {
 
-class ArraySource final : public SampleSource {
+/// Returns NumPy's name: "uint8", "float32", "complex64", ...
+std::string name_of(const Element& element) {
+  constexpr std::array<const char*, 5> names = {"bool", "int", "uint", "float", "complex"};
+  const std::string kind = names[static_cast<std::size_t>(element.number)];
+  return element.number == Number::boolean ? kind : kind + std::to_string(8 * element.bytes);
+}
+
+template <class Word>
+void swap_all(std::span<std::byte> elements) {
+  for (std::size_t at = 0; at + sizeof(Word) <= elements.size(); at += sizeof(Word)) {
+    Word word, swapped = 0;
+    std::memcpy(&word, elements.data() + at, sizeof word);
+    for (std::size_t i = 0; i < sizeof word; ++i) swapped = static_cast<Word>((swapped << 8) | ((word >> (8 * i)) & 0xff));
+    std::memcpy(elements.data() + at, &swapped, sizeof swapped);
+  }
+}
+
+/// Converts elements to this machine's byte order.
+void make_native(const Element& element, std::span<std::byte> elements) {
+  if (!element.swapped) return;
+  switch (element.number == Number::complex ? element.bytes / 2 : element.bytes) {
+    case 2:
+      return swap_all<std::uint16_t>(elements);
+    case 4:
+      return swap_all<std::uint32_t>(elements);
+    case 8:
+      return swap_all<std::uint64_t>(elements);
+    default:
+      return;
+  }
+}
+
+template <class Integer>
+std::int32_t narrowed(Integer value) {
+  if (!std::in_range<std::int32_t>(value)) fail(WEIR_ERR_FILE, "the label {} does not fit into 32 bits", value);
+  return static_cast<std::int32_t>(value);
+}
+
+/// Returns the integer that is stored in the file's byte order.
+std::int32_t label_of(const Element& element, std::span<const std::byte> stored) {
+  const bool begins_low = (std::endian::native == std::endian::little) != element.swapped;
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < stored.size(); ++i)
+    bits = bits << 8 | std::to_integer<std::uint64_t>(stored[begins_low ? stored.size() - 1 - i : i]);
+  const int unused = 64 - 8 * element.bytes;
+  return element.number == Number::integer ? narrowed(static_cast<std::int64_t>(bits << unused) >> unused) : narrowed(bits);
+}
+
+class ArraySource final : public ItemSource {
  public:
   ArraySource(std::string format, ArrayFile items, std::optional<ArrayFile> labels)
-      : format_(std::move(format)),
-        items_(std::move(items)),
-        labels_(std::move(labels)),
-        layout_(items_.shape, labels_ ? std::optional(labels_->shape) : std::nullopt, labels_ ? labels_->file.path() : "") {}
+      : format_(std::move(format)), items_(std::move(items)), labels_(std::move(labels)) {
+    set_shapes(items_.shape, labels_ ? std::optional(labels_->shape) : std::nullopt, labels_ ? labels_->file.path() : "");
+  }
 
-  [[nodiscard]] std::int64_t size() const override { return items_.shape.items(); }
-  [[nodiscard]] std::int64_t value_bytes() const override { return layout_.value_bytes(); }
   [[nodiscard]] std::string identity() const override {
     std::string line = fmt::format("{} {} {}", format_, items_.file.stamp(), items_.shape.text());
     if (items_.begin > 0) line += fmt::format(" from {}", items_.begin);
     if (labels_) line += fmt::format("; labels {} {}", labels_->file.stamp(), labels_->shape.text());
     return line;
   }
-  [[nodiscard]] std::string layout() const override { return items_.shape.layout(labels_.has_value()); }
-  void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
-    check_range(first, count, size());
-    encoded.resize(static_cast<std::size_t>(count * layout_.encoded_bytes()));
-    read_items(items_, first, std::span(encoded).first(static_cast<std::size_t>(count * items_.shape.bytes())));
-    if (labels_) {
-      std::vector<std::byte> labels(static_cast<std::size_t>(count * labels_->shape.bytes()));
-      read_items(*labels_, first, labels);
-      layout_.interleave(count, labels, encoded);
-    }
-    std::fill(sizes.begin(), sizes.end(), layout_.encoded_bytes());
-  }
-  std::int64_t decode(std::int64_t /*sample*/, std::span<const std::byte> encoded, std::span<std::byte> value) override {
-    return layout_.decode(encoded, value);
-  }
 
  private:
-  static void read_items(const ArrayFile& array, std::int64_t first, std::span<std::byte> into) {
-    array.file.read(array.begin + first * array.shape.bytes(), into);
+  void read_arrays(std::int64_t first, std::int64_t /*count*/, std::span<std::byte> items, std::span<std::byte> labels) override {
+    items_.file.read(items_.begin + first * items_.shape.bytes(), items);
+    if (labels_) labels_->file.read(labels_->begin + first * labels_->shape.bytes(), labels);
   }
 
   std::string format_;
   ArrayFile items_;
   std::optional<ArrayFile> labels_;
-  LabelledLayout layout_;
 };
 
 }  // namespace
 
-std::string Shape::text() const { return fmt::format("{} {}", element.name(), fmt::join(dimensions, "x")); }
-
-std::string Shape::layout(bool labelled) const {
-  return fmt::format("{}[{}]{}", element.name(), fmt::join(dimensions.begin() + 1, dimensions.end(), ","),
-                     labelled ? " int32[]" : "");
-}
+std::string Shape::text() const { return fmt::format("{} {}", name_of(element), fmt::join(dimensions, "x")); }
 
 void Shape::measure(const std::string& what) {
   if (dimensions.empty())
@@ -83,22 +127,47 @@ void ArrayFile::check_size() const {
          file.path(), file.bytes() - begin, shape.text(), all);
 }
 
-LabelledLayout::LabelledLayout(const Shape& items, const std::optional<Shape>& labels, const std::string& what)
-    : element_(items.element), item_bytes_(items.bytes()), value_bytes_(items.bytes()) {
-  if (!labels) return;
-  label_ = labels->element;
-  label_bytes_ = label_.bytes;
-  value_bytes_ = label_place(item_bytes_) + static_cast<std::int64_t>(sizeof(std::int32_t));
-  const bool integers = label_.number == Number::integer || label_.number == Number::natural || label_.number == Number::boolean;
-  if (!integers || labels->bytes() != label_.bytes)
-    fail(WEIR_ERR_FILE, "{} has {}: labels are integers, one for each sample", what, labels->text());
-  if (labels->items() != items.items())
-    fail(WEIR_ERR_FILE, "{} has {} labels, and there are {} samples: give the labels of these samples", what, labels->items(),
-         items.items());
+void put_label(std::int32_t label, std::int64_t item_bytes, std::span<std::byte> value) {
+  const std::int64_t place = label_place(item_bytes);
+  std::fill(value.begin() + item_bytes, value.begin() + place, std::byte{0});
+  std::memcpy(value.data() + place, &label, sizeof label);
 }
 
-void LabelledLayout::interleave(std::int64_t count, std::span<const std::byte> labels, std::span<std::byte> encoded) const {
-  const auto item = static_cast<std::size_t>(item_bytes_), label = static_cast<std::size_t>(label_bytes_);
+void check_range(std::int64_t first, std::int64_t count, std::int64_t size) {
+  require(first >= 0 && count >= 0 && first <= size && count <= size - first,
+          "there are no samples {} to {}: there are {}, numbered from 0", first, first + count - 1, size);
+}
+
+void ItemSource::set_shapes(Shape items, std::optional<Shape> labels, const std::string& what) {
+  items_ = std::move(items);
+  labels_ = std::move(labels);
+  if (!labels_) return;
+  const Number kind = labels_->element.number;
+  const bool integers = kind == Number::integer || kind == Number::natural || kind == Number::boolean;
+  if (!integers || labels_->bytes() != labels_->element.bytes)
+    fail(WEIR_ERR_FILE, "{} has {}: labels are integers, one for each sample", what, labels_->text());
+  if (labels_->items() != items_.items())
+    fail(WEIR_ERR_FILE, "{} has {} labels, and there are {} samples: give the labels of these samples", what, labels_->items(),
+         items_.items());
+}
+
+std::int64_t ItemSource::value_bytes() const {
+  return labels_ ? label_place(items_.bytes()) + std::int64_t{sizeof(std::int32_t)} : items_.bytes();
+}
+
+std::string ItemSource::layout() const {
+  return fmt::format("{}[{}]{}", name_of(items_.element), fmt::join(items_.dimensions.begin() + 1, items_.dimensions.end(), ","),
+                     labels_ ? " int32[]" : "");
+}
+
+void ItemSource::read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) {
+  check_range(first, count, size());
+  const auto item = static_cast<std::size_t>(items_.bytes()), label = static_cast<std::size_t>(label_bytes());
+  encoded.resize(static_cast<std::size_t>(count) * (item + label));
+  std::fill(sizes.begin(), sizes.end(), encoded_bytes());
+  std::vector<std::byte> labels(static_cast<std::size_t>(count) * label);
+  read_arrays(first, count, std::span(encoded).first(static_cast<std::size_t>(count) * item), labels);
+  if (label == 0) return;
   for (auto i = static_cast<std::size_t>(count); i-- > 0;) {  // backwards: no item is overwritten before it has moved
     std::byte* const sample = encoded.data() + i * (item + label);
     std::memmove(sample, encoded.data() + i * item, item);
@@ -106,25 +175,15 @@ void LabelledLayout::interleave(std::int64_t count, std::span<const std::byte> l
   }
 }
 
-std::int64_t LabelledLayout::decode(std::span<const std::byte> encoded, std::span<std::byte> value) const {
-  if (encoded.size() != static_cast<std::size_t>(encoded_bytes()) || value.size() != static_cast<std::size_t>(value_bytes()))
+std::int64_t ItemSource::decode(std::int64_t /*sample*/, std::span<const std::byte> encoded, std::span<std::byte> value) {
+  if (std::ssize(encoded) != encoded_bytes() || std::ssize(value) != value_bytes())
     fail(WEIR_ERR_ARGUMENT, "a sample has {} bytes, and its value {}: {} and {} are expected", encoded.size(), value.size(),
          encoded_bytes(), value_bytes());
-  const auto item = static_cast<std::size_t>(item_bytes_);
+  const auto item = static_cast<std::size_t>(items_.bytes());
   std::copy_n(encoded.begin(), item, value.begin());
-  make_native(element_, value.first(item));
-  if (label_bytes_ > 0) {
-    const auto place = static_cast<std::size_t>(label_place(item_bytes_));
-    std::fill(value.begin() + static_cast<std::ptrdiff_t>(item), value.begin() + static_cast<std::ptrdiff_t>(place), std::byte{0});
-    const std::int32_t label = label_at(label_, encoded.data() + item);
-    std::memcpy(value.data() + place, &label, sizeof label);
-  }
-  return value_bytes_;
-}
-
-void check_range(std::int64_t first, std::int64_t count, std::int64_t size) {
-  require(first >= 0 && count >= 0 && first <= size && count <= size - first,
-          "there are no samples {} to {}: there are {}, numbered from 0", first, first + count - 1, size);
+  make_native(items_.element, value.first(item));
+  if (labels_) put_label(label_of(labels_->element, encoded.subspan(item)), items_.bytes(), value);
+  return value_bytes();
 }
 
 std::shared_ptr<SampleSource> array_source(std::string format, ArrayFile items, std::optional<ArrayFile> labels) {

@@ -1,17 +1,26 @@
-// array_source.hpp: samples of one element type that are contiguous in a file, and what their formats share.
+// array_source.hpp: samples that are items of an array of numbers, and what the formats of such files share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 #include <weir/datacache.hpp>
 
-#include "datacache/elements.hpp"
 #include "datacache/store_file.hpp"
 
 namespace weir::datacache {
+
+enum class Number { boolean, integer, natural, real, complex };
+
+struct Element {
+  Number number = Number::natural;
+  int bytes = 1;
+  bool swapped = false;  ///< true if the file's byte order differs from this machine's
+};
 
 /// The header of an array. The array need not be in a file of its own.
 struct Shape {
@@ -22,9 +31,6 @@ struct Shape {
   /// Returns the bytes of an item.
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::string text() const;  ///< for example "uint8 60000x28x28"
-  /// Returns the layout of a sample, as SampleSource::layout().
-  [[nodiscard]] std::string layout(bool labelled) const;
-
   /// Computes bytes(). Throws Error(WEIR_ERR_FILE), which names `what`, if there are no items, or if their bytes do not fit into 64
   /// bits.
   void measure(const std::string& what);
@@ -43,31 +49,37 @@ struct ArrayFile {
   void check_size() const;
 };
 
-/// Layout of samples: the item's bytes, then the label.
-class LabelledLayout {
- public:
-  LabelledLayout() = default;
-  /// `labels` must have one number for each item. Otherwise throws Error(WEIR_ERR_FILE), which names the file `what`.
-  LabelledLayout(const Shape& items, const std::optional<Shape>& labels, const std::string& what);
-
-  /// Bytes of a sample: encoded (as read from the store), and decoded.
-  [[nodiscard]] std::int64_t encoded_bytes() const { return item_bytes_ + label_bytes_; }
-  [[nodiscard]] std::int64_t value_bytes() const { return value_bytes_; }
-  /// Moves `count` items apart, and puts a label after each. On entry, the items lie at the beginning of `encoded`, which has room
-  /// for whole samples.
-  void interleave(std::int64_t count, std::span<const std::byte> labels, std::span<std::byte> encoded) const;
-  std::int64_t decode(std::span<const std::byte> encoded, std::span<std::byte> value) const;
-
- private:
-  Element element_, label_;
-  std::int64_t item_bytes_ = 0, label_bytes_ = 0, value_bytes_ = 0;
-};
-
 /// Returns the place of the label in a decoded sample, in bytes.
 [[nodiscard]] constexpr std::int64_t label_place(std::int64_t item_bytes) { return (item_bytes + 3) / 4 * 4; }
+/// Puts the label after the item in a decoded sample, with zeros before its place.
+void put_label(std::int32_t label, std::int64_t item_bytes, std::span<std::byte> value);
 
 /// Throws Error(WEIR_ERR_ARGUMENT) unless samples [first, first + count) lie in [0, size).
 void check_range(std::int64_t first, std::int64_t count, std::int64_t size);
+
+/// Samples that are items of an array, each with its label if there is an array of labels. An encoded sample has the item's bytes,
+/// then the label's.
+class ItemSource : public SampleSource {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return items_.items(); }
+  [[nodiscard]] std::int64_t value_bytes() const override;
+  [[nodiscard]] std::string layout() const override;
+  void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override;
+  std::int64_t decode(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value) override;
+
+ protected:
+  /// `labels` must have one number for each item. Otherwise throws Error(WEIR_ERR_FILE), which names the file `what`.
+  void set_shapes(Shape items, std::optional<Shape> labels, const std::string& what);
+  /// Reads items and their labels, if there are any, of samples [first, first + count).
+  virtual void read_arrays(std::int64_t first, std::int64_t count, std::span<std::byte> items, std::span<std::byte> labels) = 0;
+
+ private:
+  [[nodiscard]] std::int64_t label_bytes() const { return labels_ ? labels_->bytes() : 0; }
+  [[nodiscard]] std::int64_t encoded_bytes() const { return items_.bytes() + label_bytes(); }
+
+  Shape items_;
+  std::optional<Shape> labels_;
+};
 
 [[nodiscard]] std::shared_ptr<SampleSource> array_source(std::string format, ArrayFile items, std::optional<ArrayFile> labels);
 

@@ -36,24 +36,23 @@ BatchCall::BatchCall(std::shared_ptr<CommunicatorState> communicator, const Batc
       quota_(quota_of(batch_, comm->topology.size())),
       ranks_(comm->topology.size()),
       me_(comm->topology.rank()) {
-  const auto batch = static_cast<std::size_t>(batch_), ranks = static_cast<std::size_t>(ranks_);
   const std::int64_t slots = (ranks_ - 1) * quota_;
   run.algorithm = "sample_cache";
   run.element_type = "sample";
-  places_.resize(batch);
-  asked_.resize(batch);
-  in_sizes_.resize(batch, value_bytes_);
-  found_.resize(batch);
-  own_items_.resize(batch);
+  places_.resize(batch_);
+  asked_.resize(batch_);
+  in_sizes_.resize(batch_, value_bytes_);
+  found_.resize(batch_);
+  own_items_.resize(batch_);
   in_ = Buffer<std::byte>(batch_ * value_bytes_);
-  asks_.resize(ranks);
-  serves_.resize(ranks);
-  out_requests_.resize(static_cast<std::size_t>(slots + ranks_ - 1));
+  asks_.resize(ranks_);
+  serves_.resize(ranks_);
+  out_requests_.resize(slots + ranks_ - 1);
   in_requests_.resize(out_requests_.size());
-  out_sizes_.resize(static_cast<std::size_t>(slots));
+  out_sizes_.resize(slots);
   out_ = Buffer<std::byte>(slots * value_bytes_);
-  items_.resize(static_cast<std::size_t>(slots));
-  requests_.reserve(2 * ranks);
+  items_.resize(slots);
+  requests_.reserve(2 * static_cast<std::size_t>(ranks_));
 }
 
 std::int64_t BatchCall::memory_bytes() const { return in_.bytes() + out_.bytes(); }
@@ -109,17 +108,12 @@ void BatchCall::check(std::span<const std::int64_t> samples, std::span<std::byte
 
 /// Finds samples in the memory of this node. Groups the others by owner.
 void BatchCall::look_up(std::span<const std::int64_t> samples) {
-  const auto owner_of = [&](std::int64_t sample) {
-    return static_cast<std::size_t>(setup_.rank_at[static_cast<std::size_t>(setup_.ownership.owner(sample))]);
-  };
+  const auto owner_of = [&](std::int64_t sample) { return setup_.rank_at[setup_.ownership.owner(sample)]; };
   count_ = std::ssize(samples);
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::size_t owner = owner_of(samples[i]);
-    found_[i] = {};
-    if (const StorePart* const part = setup_.parts[owner]; part != nullptr) {
-      const StorePart::Value value = part->find(samples[i]);
-      found_[i] = {value.data, value.bytes};
-    }
+  for (std::int64_t i = 0; i < count_; ++i) {
+    const int owner = owner_of(samples[i]);
+    const StorePart* const part = setup_.parts[owner];
+    found_[i] = part != nullptr ? part->find(samples[i]) : StorePart::Value{};
     if (found_[i].data == nullptr)
       ++asks_[owner].total;
     else
@@ -130,11 +124,11 @@ void BatchCall::look_up(std::span<const std::int64_t> samples) {
     peer.first = first;
     first += std::exchange(peer.total, 0);
   }
-  for (std::size_t i = 0; i < samples.size(); ++i) {
+  for (std::int64_t i = 0; i < count_; ++i) {
     if (found_[i].data != nullptr) continue;
     Peer& peer = asks_[owner_of(samples[i])];
-    const auto place = static_cast<std::size_t>(peer.first + peer.total++);
-    places_[place] = static_cast<std::int64_t>(i);
+    const std::int64_t place = peer.first + peer.total++;
+    places_[place] = i;
     asked_[place] = samples[i];
   }
 }
@@ -143,11 +137,9 @@ task<void> BatchCall::exchange() {
   const StageScope stage = channel().stage(Stage::communicate);
 
   // 1. Load own samples that are not in memory.
-  const Peer own = asks_[static_cast<std::size_t>(me_)];
-  const std::span<LoadItem> own_items(own_items_.data(), static_cast<std::size_t>(own.total));
-  for (std::int64_t i = 0; i < own.total; ++i)
-    own_items[static_cast<std::size_t>(i)] = {asked_[static_cast<std::size_t>(own.first + i)],
-                                              in_.data() + (own.first + i) * value_bytes_};
+  const Peer own = asks_[me_];
+  const std::span<LoadItem> own_items = std::span(own_items_).first(own.total);
+  for (std::int64_t i = 0; i < own.total; ++i) own_items[i] = {asked_[own.first + i], in_.data() + (own.first + i) * value_bytes_};
   if (!own_items.empty()) setup_.pool.begin(own_job_, own_items);
 
   // 2. Exchange requests and values with other ranks, in rounds.
@@ -163,10 +155,7 @@ task<void> BatchCall::exchange() {
     const StageScope loading = channel().stage(Stage::load_samples);
     co_await channel().done(own_job_);
     note_failure(own_job_);
-    for (std::int64_t i = 0; i < own.total; ++i) {
-      const LoadItem& item = own_items[static_cast<std::size_t>(i)];
-      found_[static_cast<std::size_t>(places_[static_cast<std::size_t>(own.first + i)])] = {item.value, item.bytes};
-    }
+    for (std::int64_t i = 0; i < own.total; ++i) found_[places_[own.first + i]] = {own_items[i].value, own_items[i].bytes};
   }
   co_await agree_on_outcome(channel(), outcome_, agreement_);
   {
@@ -176,10 +165,9 @@ task<void> BatchCall::exchange() {
   if (!run.owner_gone) deliver();
 }
 
-bool BatchCall::anything_in(std::int64_t round) const {
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const auto p = static_cast<std::size_t>(peer);
-    if (peer != me_ && (in_round(asks_[p].total, round) > 0 || in_round(serves_[p].total, round) > 0)) return true;
+bool BatchCall::anything_in(std::int64_t round) {
+  for (int slot = 0; slot < ranks_ - 1; ++slot) {
+    if (in_round(asks(slot).total, round) > 0 || in_round(serves(slot).total, round) > 0) return true;
   }
   return false;
 }
@@ -190,10 +178,9 @@ void BatchCall::post(Traffic kind, const BlockOf& block_of) {
   requests_.clear();
   for (const bool receives : {true, false}) {
     for (int slot = 0; slot < ranks_ - 1; ++slot) {
-      const int peer = peer_at(slot);
-      const Block block = block_of(slot, peer);
-      if (receives && block.in_bytes > 0) requests_.push_back(channel().receive(block.in, block.in_bytes, peer, kind));
-      if (!receives && block.out_bytes > 0) requests_.push_back(channel().send(block.out, block.out_bytes, peer, kind));
+      const Block block = block_of(slot);
+      if (receives && block.in_bytes > 0) requests_.push_back(channel().receive(block.in, block.in_bytes, peer_at(slot), kind));
+      if (!receives && block.out_bytes > 0) requests_.push_back(channel().send(block.out, block.out_bytes, peer_at(slot), kind));
     }
   }
 }
@@ -202,39 +189,34 @@ void BatchCall::post(Traffic kind, const BlockOf& block_of) {
 /// peers that are asked for more get one.
 task<void> BatchCall::exchange_requests(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::request_samples);
-  const auto bytes = [&](std::int64_t count) {
-    if (round == 0) count = quota_;
+  const auto bytes = [&](const Peer& peer) {
+    const std::int64_t count = round == 0 ? quota_ : in_round(peer.total, round);
     return count == 0 ? 0 : (1 + count) * word_bytes;
   };
   for (int slot = 0; slot < ranks_ - 1; ++slot) {
-    const Peer& ask = asks_[static_cast<std::size_t>(peer_at(slot))];
     std::int64_t* const out = requests_to(slot);
-    const std::int64_t asked = in_round(ask.total, round);
-    out[0] = ask.total;
-    std::copy_n(asked_.data() + ask.first + round * quota_, asked, out + 1);
+    const std::int64_t asked = in_round(asks(slot).total, round);
+    out[0] = asks(slot).total;
+    std::copy_n(asked_.data() + first_asked(slot, round), asked, out + 1);
     if (round == 0) std::fill(out + 1 + asked, out + 1 + quota_, 0);
   }
-  post(Traffic::control, [&](int slot, int peer) {
-    const auto p = static_cast<std::size_t>(peer);
-    return Block{requests_from(slot), bytes(in_round(serves_[p].total, round)), requests_to(slot),
-                 bytes(in_round(asks_[p].total, round))};
+  post(Traffic::control, [&](int slot) {
+    return Block{requests_from(slot), bytes(serves(slot)), requests_to(slot), bytes(asks(slot))};
   });
   co_await channel().done(std::span<Request>(requests_));
   if (round > 0) co_return;
-  for (int slot = 0; slot < ranks_ - 1; ++slot) serves_[static_cast<std::size_t>(peer_at(slot))].total = requests_from(slot)[0];
+  for (int slot = 0; slot < ranks_ - 1; ++slot) serves(slot).total = requests_from(slot)[0];
 }
 
 /// Loads own samples for other ranks. Those of one peer are contiguous.
 task<void> BatchCall::load(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::load_samples);
-  std::size_t missing = 0;
-  const StorePart* const part = setup_.parts[static_cast<std::size_t>(me_)];
+  std::size_t missing = 0, loaded = 0;
+  const StorePart& part = *setup_.parts[me_];
   for (int slot = 0; slot < ranks_ - 1; ++slot) {
-    const std::int64_t count = in_round(serves_[static_cast<std::size_t>(peer_at(slot))].total, round);
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < in_round(serves(slot).total, round); ++i) {
       const std::int64_t sample = requests_from(slot)[1 + i];
-      if (part->find(sample).data != nullptr) continue;
-      items_[missing++] = {sample, out_.data() + (slot * quota_ + i) * value_bytes_};
+      if (part.find(sample).data == nullptr) items_[missing++] = {sample, out_place(slot, i)};
     }
   }
   if (missing > 0) {
@@ -242,30 +224,21 @@ task<void> BatchCall::load(std::int64_t round) {
     co_await channel().done(job_);
     note_failure(job_);
   }
-  std::size_t loaded = 0;
   for (int slot = 0; slot < ranks_ - 1; ++slot) {
-    const std::int64_t count = in_round(serves_[static_cast<std::size_t>(peer_at(slot))].total, round);
-    std::byte* end = out_.data() + slot * quota_ * value_bytes_;
+    const std::int64_t count = in_round(serves(slot).total, round);
+    std::byte* end = out_place(slot, 0);
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t sample = requests_from(slot)[1 + i];
-      const std::byte* const place = out_.data() + (slot * quota_ + i) * value_bytes_;
-      const std::byte* from = nullptr;
-      std::int64_t bytes = 0;
-      if (loaded < missing && items_[loaded].value == place) {
-        from = place;
-        bytes = items_[loaded++].bytes;
-      } else {
-        const StorePart::Value value = part->find(sample);
-        from = value.data;
-        bytes = value.bytes;
+      std::byte* const place = out_place(slot, i);
+      const bool was_missing = loaded < missing && items_[loaded].value == place;
+      StorePart::Value value =
+          was_missing ? StorePart::Value{place, items_[loaded++].bytes} : part.find(requests_from(slot)[1 + i]);
+      if (value.bytes < 0 && !sends_sizes_) {  // the batch fails: no caller sees the value
+        std::fill_n(place, value_bytes_, std::byte{0});
+        value.bytes = value_bytes_;
       }
-      if (bytes < 0 && !sends_sizes_) {  // the batch fails: no caller sees the value
-        std::fill_n(out_.data() + (slot * quota_ + i) * value_bytes_, value_bytes_, std::byte{0});
-        bytes = value_bytes_;
-      }
-      out_sizes_[static_cast<std::size_t>(slot * quota_ + i)] = bytes;
-      if (bytes > 0 && from != end) std::memmove(end, from, static_cast<std::size_t>(bytes));
-      end += std::max<std::int64_t>(bytes, 0);
+      out_sizes_[slot * quota_ + i] = value.bytes;
+      if (value.bytes > 0 && value.data != end) std::memmove(end, value.data, static_cast<std::size_t>(value.bytes));
+      end += std::max<std::int64_t>(value.bytes, 0);
     }
     served_ += count;
   }
@@ -273,35 +246,32 @@ task<void> BatchCall::load(std::int64_t round) {
 
 task<void> BatchCall::exchange_values(std::int64_t round) {
   const StageScope stage = channel().stage(Stage::exchange_samples);
+  const auto sizes_in = [&](int slot) { return in_sizes_.data() + first_asked(slot, round); };
+  const auto sizes_out = [&](int slot) { return out_sizes_.data() + slot * quota_; };
+  const auto asked = [&](int slot) { return in_round(asks(slot).total, round); };
+  const auto served = [&](int slot) { return in_round(serves(slot).total, round); };
+  const auto place_in = [&](int slot) { return in_.data() + first_asked(slot, round) * value_bytes_; };
 
   // 1. Exchange sizes, if they differ.
   if (sends_sizes_) {
-    post(Traffic::control, [&](int slot, int peer) {
-      const Peer& ask = asks_[static_cast<std::size_t>(peer)];
-      return Block{in_sizes_.data() + ask.first + round * quota_, in_round(ask.total, round) * word_bytes,
-                   out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round) * word_bytes};
+    post(Traffic::control, [&](int slot) {
+      return Block{sizes_in(slot), asked(slot) * word_bytes, sizes_out(slot), served(slot) * word_bytes};
     });
     co_await channel().done(std::span<Request>(requests_));
   }
 
   // 2. Exchange values.
-  post(Traffic::payload, [&](int slot, int peer) {
-    const Peer& ask = asks_[static_cast<std::size_t>(peer)];
-    const std::int64_t first = ask.first + round * quota_;
-    return Block{in_.data() + first * value_bytes_, sum_of(in_sizes_.data() + first, in_round(ask.total, round)),
-                 out_.data() + slot * quota_ * value_bytes_,
-                 sum_of(out_sizes_.data() + slot * quota_, in_round(serves_[static_cast<std::size_t>(peer)].total, round))};
+  post(Traffic::payload, [&](int slot) {
+    return Block{place_in(slot), sum_of(sizes_in(slot), asked(slot)), out_place(slot, 0), sum_of(sizes_out(slot), served(slot))};
   });
   co_await channel().done(std::span<Request>(requests_));
 
   // 3. Record the places of values.
   for (int slot = 0; slot < ranks_ - 1; ++slot) {
-    const Peer& ask = asks_[static_cast<std::size_t>(peer_at(slot))];
-    const std::int64_t first = ask.first + round * quota_;
-    const std::byte* value = in_.data() + first * value_bytes_;
-    for (std::int64_t i = first; i < first + in_round(ask.total, round); ++i) {
-      const std::int64_t bytes = in_sizes_[static_cast<std::size_t>(i)];
-      found_[static_cast<std::size_t>(places_[static_cast<std::size_t>(i)])] = {value, bytes};
+    const std::byte* value = place_in(slot);
+    for (std::int64_t i = 0; i < asked(slot); ++i) {
+      const std::int64_t bytes = sizes_in(slot)[i];
+      found_[places_[first_asked(slot, round) + i]] = {value, bytes};
       value += std::max<std::int64_t>(bytes, 0);
     }
   }
@@ -320,20 +290,20 @@ std::int64_t BatchCall::stand_in(std::int64_t i) const {
   if (setup_.config.on_error != SampleErrors::substitute) return i;
   for (std::int64_t step = 0; step < count_; ++step) {
     const std::int64_t other = (i + step) % count_;
-    if (found_[static_cast<std::size_t>(other)].bytes >= 0) return other;
+    if (found_[other].bytes >= 0) return other;
   }
   return i;
 }
 
 void BatchCall::deliver() {
   for (std::int64_t i = 0; i < count_; ++i) {
-    const Found& found = found_[static_cast<std::size_t>(stand_in(i))];
+    const StorePart::Value& found = found_[stand_in(i)];
     std::byte* const value = values_.data() + i * value_bytes_;
     if (found.bytes < 0)
       std::fill_n(value, value_bytes_, std::byte{0});
     else
       std::copy_n(found.data, found.bytes, value);
-    if (!sizes_.empty()) sizes_[static_cast<std::size_t>(i)] = found.bytes;
+    if (!sizes_.empty()) sizes_[i] = found.bytes;
   }
 }
 
@@ -350,8 +320,8 @@ void BatchCall::completed() {
   if (run.error) return;
   all.asked += count_;
   all.from_node += from_node_;
-  all.from_ranks += count_ - from_node_ - asks_[static_cast<std::size_t>(me_)].total;
-  all.skipped += std::count_if(found_.begin(), found_.begin() + count_, [](const Found& found) { return found.bytes < 0; });
+  all.from_ranks += count_ - from_node_ - asks_[me_].total;
+  all.skipped += std::count_if(found_.begin(), found_.begin() + count_, [](const auto& found) { return found.bytes < 0; });
 }
 
 }  // namespace weir::detail

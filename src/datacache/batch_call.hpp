@@ -67,11 +67,6 @@ class BatchCall final : public AsynchronousCall {
     std::int64_t total = 0;  ///< in all rounds
     std::int64_t first = 0;  ///< index of the first requested sample, among all requested from any owner
   };
-  /// The place of a value of the batch.
-  struct Found {
-    const std::byte* data = nullptr;
-    std::int64_t bytes = 0;
-  };
 
   /// One receive and one send to the same peer.
   struct Block {
@@ -95,9 +90,16 @@ class BatchCall final : public AsynchronousCall {
   [[nodiscard]] std::int64_t in_round(std::int64_t total, std::int64_t round) const {
     return std::clamp(total - round * quota_, std::int64_t{0}, quota_);
   }
-  [[nodiscard]] bool anything_in(std::int64_t round) const;
+  [[nodiscard]] bool anything_in(std::int64_t round);
   /// Returns peers in the order in which this rank sends: beginning with the next rank.
   [[nodiscard]] int peer_at(int slot) const { return (me_ + 1 + slot) % ranks_; }
+  /// Return what this rank asks of that peer, and what it serves to it.
+  [[nodiscard]] Peer& asks(int slot) { return asks_[peer_at(slot)]; }
+  [[nodiscard]] Peer& serves(int slot) { return serves_[peer_at(slot)]; }
+  /// Returns the index of the first sample that the peer is asked for in this round.
+  [[nodiscard]] std::int64_t first_asked(int slot, std::int64_t round) { return asks(slot).first + round * quota_; }
+  /// Returns the place of a value that the peer is sent.
+  [[nodiscard]] std::byte* out_place(int slot, std::int64_t i) { return out_.data() + (slot * quota_ + i) * value_bytes_; }
   /// Return the total number of samples, followed by the samples of this round.
   [[nodiscard]] std::int64_t* requests_to(int slot) { return out_requests_.data() + slot * (1 + quota_); }
   [[nodiscard]] std::int64_t* requests_from(int slot) { return in_requests_.data() + slot * (1 + quota_); }
@@ -123,7 +125,7 @@ class BatchCall final : public AsynchronousCall {
   std::vector<Request> requests_;
   AgreementWords agreement_;
   // State of a run:
-  std::vector<Found> found_;  // by index in the batch
+  std::vector<datacache::StorePart::Value> found_;  // by index in the batch
   std::span<std::byte> values_;
   std::span<std::int64_t> sizes_;
   datacache::BatchEnd* end_ = nullptr;

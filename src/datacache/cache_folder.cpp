@@ -66,9 +66,7 @@ std::string pack_name(std::int64_t number) { return fmt::format("{}{}", pack_sta
 
 std::int64_t CacheContents::bytes() const {
   std::int64_t sum = 0;
-  for (const auto* files : {&packs, &unfinished}) {
-    for (const CacheFile& file : *files) sum += file.status.bytes;
-  }
+  for_each([&](const CacheFile& file) { sum += file.status.bytes; });
   return sum;
 }
 
@@ -208,9 +206,8 @@ bool CacheFolder::make_room(Usage& usage, std::int64_t bytes) {
       std::stable_sort(oldest_.begin(), oldest_.end(), [&](const CacheFile& a, const CacheFile& b) { return age(a) > age(b); });
       continue;
     }
-    const CacheFile pack = std::move(oldest_.back());
+    remove(usage, oldest_.back());
     oldest_.pop_back();
-    if (const Descriptor folder = open_data_set(pack.data_set)) remove(usage, folder, pack.name, pack.status);
   }
   return true;
 }
@@ -252,37 +249,33 @@ void CacheFolder::discard(const Descriptor& data_set, const std::string& unfinis
   if (usage) usage->set(usage->bytes() - status->bytes);
 }
 
-bool CacheFolder::remove(Usage& usage, const Descriptor& data_set, const std::string& name, const FileStatus& then) {
-  if (status_in(data_set, name) != then || ::unlinkat(*data_set, name.c_str(), 0) != 0) return false;
-  usage.set(usage.bytes() - then.bytes);
+bool CacheFolder::remove(Usage& usage, const CacheFile& file) {
+  const Descriptor folder = open_data_set(file.data_set);
+  if (!folder || status_in(folder, file.name) != file.status || ::unlinkat(*folder, file.name.c_str(), 0) != 0) return false;
+  usage.set(usage.bytes() - file.status.bytes);
   return true;
 }
 
-bool CacheFolder::remove(const Descriptor& data_set, const std::string& name, const FileStatus& then) {
-  std::optional<Usage> usage = change();
-  return usage && remove(*usage, data_set, name, then);
-}
-
 bool CacheFolder::remove(const CacheFile& file) {
-  const Descriptor folder = open_data_set(file.data_set);
-  return folder && remove(folder, file.name, file.status);
+  std::optional<Usage> usage = change();
+  return usage && remove(*usage, file);
 }
 
-bool CacheFolder::remove_if_left_over(const Descriptor& data_set, const CacheFile& file) const {
-  const Descriptor open = open_in(data_set, file.name, O_RDONLY);
+bool CacheFolder::remove_if_left_over(const CacheFile& file) const {
+  const Descriptor folder = open_data_set(file.data_set);
+  const Descriptor open = folder ? open_in(folder, file.name, O_RDONLY) : Descriptor();
   if (!open) return false;
   const Locked locked = lock(open, LockKind::exclusive, {});
   if (locked == Locked::elsewhere || (locked == Locked::unsupported && file.status.used > now() - dead_after)) return false;
   // A process that has opened the file to write, and waits for the lock, will see that the name is gone.
-  return is_named(data_set, file.name, open) && ::unlinkat(*data_set, file.name.c_str(), 0) == 0;
+  return is_named(folder, file.name, open) && ::unlinkat(*folder, file.name.c_str(), 0) == 0;
 }
 
 std::pair<CacheContents, std::vector<std::int64_t>> CacheFolder::clean(Usage& usage) {
   CacheContents there = look();
   std::vector<std::int64_t> removed;
   std::erase_if(there.unfinished, [&](const CacheFile& file) {
-    const Descriptor folder = open_data_set(file.data_set);
-    if (!folder || !remove_if_left_over(folder, file)) return false;
+    if (!remove_if_left_over(file)) return false;
     removed.push_back(file.status.bytes);
     return true;
   });
@@ -300,16 +293,13 @@ std::int64_t CacheFolder::remove_data_set(const std::string& name) {
   const Descriptor folder = open_data_set(name);
   if (!folder) fail_with(path_, fmt::format("folder {} cannot be opened", name), errno);
   std::int64_t removed = 0;
-  const CacheContents there = look();
-  for (const auto* files : {&there.packs, &there.unfinished}) {
-    for (const CacheFile& file : *files) {
-      if (file.data_set != name) continue;
-      if (::unlinkat(*folder, file.name.c_str(), 0) != 0 && errno != ENOENT)
-        fail_with(path_, fmt::format("{}/{} cannot be removed", name, file.name), errno);
-      usage.set(usage.bytes() - file.status.bytes);
-      removed += file.status.bytes;
-    }
-  }
+  look().for_each([&](const CacheFile& file) {
+    if (file.data_set != name) return;
+    if (::unlinkat(*folder, file.name.c_str(), 0) != 0 && errno != ENOENT)
+      fail_with(path_, fmt::format("{}/{} cannot be removed", name, file.name), errno);
+    usage.set(usage.bytes() - file.status.bytes);
+    removed += file.status.bytes;
+  });
   // Last: without a manifest, no data set would count the packs.
   for (const char* file : {unfinished_manifest_name, manifest_name}) ::unlinkat(*folder, file, 0);
   ::unlinkat(*folder_, name.c_str(), AT_REMOVEDIR);

@@ -8,6 +8,7 @@
 // Files with other names and symbolic links are left untouched. A process that has a pack open can still read it after its removal.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -18,7 +19,7 @@
 #include <weir/weir.hpp>
 
 #include "datacache/files.hpp"
-#include "datacache/manifest.hpp"
+#include "datacache/pack_file.hpp"
 
 namespace weir::datacache {
 
@@ -37,6 +38,10 @@ struct CacheContents {
   std::vector<CacheFile> packs;        ///< by data set and number
   std::vector<CacheFile> unfinished;   ///< .pack-NUMBER
 
+  template <class See>
+  void for_each(See&& see) const {
+    for (const auto* files : {&packs, &unfinished}) std::for_each(files->begin(), files->end(), see);
+  }
   [[nodiscard]] std::int64_t bytes() const;  ///< Returns the bytes of all packs, including unfinished ones.
 };
 
@@ -76,8 +81,7 @@ class CacheFolder {
   /// Removes `file` instead.
   void discard(const Descriptor& data_set, const std::string& unfinished, const Descriptor& file);
 
-  /// Removes a pack if its status is still `then`. Returns false if it has changed or cannot be removed.
-  bool remove(const Descriptor& data_set, const std::string& name, const FileStatus& then);
+  /// Removes a file if its status has not changed. Returns false if it has, or if the file cannot be removed.
   bool remove(const CacheFile& file);
   /// Removes unfinished files that no living process writes. Returns the bytes of each.
   std::vector<std::int64_t> remove_left_overs();
@@ -106,8 +110,8 @@ class CacheFolder {
   [[nodiscard]] bool make_room(Usage& usage, std::int64_t bytes);
   /// Removes what no living process writes, and counts again. Returns what stays, and the bytes of each file removed.
   std::pair<CacheContents, std::vector<std::int64_t>> clean(Usage& usage);
-  bool remove(Usage& usage, const Descriptor& data_set, const std::string& name, const FileStatus& then);
-  bool remove_if_left_over(const Descriptor& data_set, const CacheFile& file) const;
+  bool remove(Usage& usage, const CacheFile& file);
+  bool remove_if_left_over(const CacheFile& file) const;
 
   std::string path_;
   Descriptor folder_;  // with a shared lock, held by every object that works with the folder

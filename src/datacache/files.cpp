@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,8 +11,6 @@
 
 namespace weir::datacache {
 namespace {
-
-constexpr std::size_t most_at_once = std::size_t{1} << 30;
 
 FileStatus converted(const struct stat& from) {
   return {.device = from.st_dev,
@@ -24,10 +21,6 @@ FileStatus converted(const struct stat& from) {
 }
 
 }  // namespace
-
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
 
 Descriptor open_folder(const std::string& path) { return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); }
 
@@ -61,29 +54,6 @@ void touch(const Descriptor& file) noexcept { (void)::futimens(*file, nullptr); 
 
 void touch_in(const Descriptor& folder, const std::string& name) noexcept {
   (void)::utimensat(*folder, name.c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
-}
-
-bool write_at(const Descriptor& file, std::int64_t address, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t done = ::pwrite(*file, bytes.data(), std::min(bytes.size(), most_at_once), address);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(done));
-    address += done;
-  }
-  return true;
-}
-
-bool read_at(const Descriptor& file, std::int64_t address, std::span<std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t done = ::pread(*file, bytes.data(), std::min(bytes.size(), most_at_once), address);
-    if (done < 0 && errno == EINTR) continue;
-    if (done == 0) errno = 0;
-    if (done <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(done));
-    address += done;
-  }
-  return true;
 }
 
 Locked lock(const Descriptor& file, LockKind kind, std::chrono::milliseconds patience) {

@@ -5,28 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <utility>
+
+#include "base/descriptor.hpp"
 
 namespace weir::datacache {
 
-/// An open file or folder, or empty.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) noexcept : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-  explicit operator bool() const noexcept { return number_ >= 0; }
-  [[nodiscard]] int operator*() const noexcept { return number_; }
-
- private:
-  int number_;
-};
+using weir::Descriptor;
 
 [[nodiscard]] Descriptor open_folder(const std::string& path);
 /// Opens a name in `folder`. Refuses symbolic links, so that another user with write access cannot redirect the call.
@@ -51,10 +36,6 @@ inline constexpr int most_tries = 1000;
 /// Marks the file as used now.
 void touch(const Descriptor& file) noexcept;
 void touch_in(const Descriptor& folder, const std::string& name) noexcept;
-
-[[nodiscard]] bool write_at(const Descriptor& file, std::int64_t address, std::span<const std::byte> bytes);
-/// Returns false with an errno of 0 if the file ends before the last byte.
-[[nodiscard]] bool read_at(const Descriptor& file, std::int64_t address, std::span<std::byte> bytes);
 
 enum class Locked { yes, elsewhere, unsupported };
 enum class LockKind { exclusive, shared };

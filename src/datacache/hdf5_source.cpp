@@ -13,13 +13,8 @@ namespace {
 
 using hdf5::Id;
 
-/// The type of an element in a file, and the type in memory: the same, in this machine's byte order.
-struct ElementType {
-  Element element;
-  Id memory;
-};
-
-ElementType type_of(hid_t dataset, const std::string& what) {
+/// Finds the type of the elements in a file. Returns the type in memory: the same, in this machine's byte order.
+Id memory_type(hid_t dataset, const std::string& what, Element& element) {
   const Id type(H5Dget_type(dataset), H5Tclose, "read a type");
   const H5T_class_t kind = H5Tget_class(type);
   const std::size_t bytes = H5Tget_size(type);
@@ -33,11 +28,12 @@ ElementType type_of(hid_t dataset, const std::string& what) {
   if (bytes > 1)
     hdf5::check(H5Tset_order(memory, std::endian::native == std::endian::little ? H5T_ORDER_LE : H5T_ORDER_BE), "set a byte order");
   const bool has_sign = kind == H5T_INTEGER && H5Tget_sign(type) == H5T_SGN_2;
-  const Number number = kind == H5T_FLOAT  ? Number::real
-                        : kind == H5T_ENUM ? Number::boolean
-                        : has_sign         ? Number::integer
-                                           : Number::natural;
-  return {{number, static_cast<int>(bytes), false}, std::move(memory)};
+  element.number = kind == H5T_FLOAT  ? Number::real
+                   : kind == H5T_ENUM ? Number::boolean
+                   : has_sign         ? Number::integer
+                                      : Number::natural;
+  element.bytes = static_cast<int>(bytes);
+  return memory;
 }
 
 /// An open data set. Calls are made under hdf5::one_at_a_time.
@@ -46,14 +42,13 @@ class Dataset {
   Dataset(hid_t file, const std::string& name, std::string what)
       : what_(std::move(what)),
         id_(H5Dopen2(file, name.c_str(), H5P_DEFAULT), H5Dclose, fmt::format("open {}", what_)),
-        type_(type_of(id_, what_)) {
+        memory_(memory_type(id_, what_, shape_.element)) {
     const Id space(H5Dget_space(id_), H5Sclose, fmt::format("read the shape of {}", what_));
     const int dimensions = H5Sget_simple_extent_ndims(space);
     std::vector<hsize_t> lengths(static_cast<std::size_t>(std::max(0, dimensions)));
     if (dimensions > 0) H5Sget_simple_extent_dims(space, lengths.data(), nullptr);
     // A length of more than 63 bits becomes negative, and measure() refuses it.
     for (const hsize_t length : lengths) shape_.dimensions.push_back(static_cast<std::int64_t>(length));
-    shape_.element = type_.element;
     shape_.measure(what_);
   }
 
@@ -66,14 +61,13 @@ class Dataset {
     const Id there(H5Dget_space(id_), H5Sclose, doing);
     hdf5::check(H5Sselect_hyperslab(there, H5S_SELECT_SET, begin.data(), nullptr, lengths.data(), nullptr), doing);
     const Id here(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr), H5Sclose, doing);
-    hdf5::check(H5Dread(id_, type_.memory, here, there, H5P_DEFAULT, into), doing);
+    hdf5::check(H5Dread(id_, memory_, here, there, H5P_DEFAULT, into), doing);
   }
 
  private:
   std::string what_;
-  Id id_;
-  ElementType type_;
   Shape shape_;
+  Id id_, memory_;
 };
 
 /// Returns an access list without file locks, which file systems may lack. A job does not write the file that it trains on.
@@ -97,7 +91,7 @@ struct Opened {
   std::optional<Dataset> labels;
 };
 
-class Hdf5Source final : public SampleSource {
+class Hdf5Source final : public ItemSource {
  public:
   Hdf5Source(const std::string& path, const std::string& dataset, const std::string& labels)
       : file_(path), identity_("hdf5 " + file_.stamp()) {
@@ -107,10 +101,7 @@ class Hdf5Source final : public SampleSource {
     const Shape& shape = opened->items.shape();
     std::optional<Shape> label_shape;
     if (opened->labels) label_shape = opened->labels->shape();
-    layout_ = LabelledLayout(shape, label_shape, fmt::format("'{}' of {}", labels, path));
-    label_bytes_ = label_shape ? label_shape->bytes() : 0;
-    size_ = shape.items();
-    layout_text_ = shape.layout(label_shape.has_value());
+    set_shapes(shape, label_shape, fmt::format("'{}' of {}", labels, path));
     identity_ += fmt::format(" {} {}", one_line(dataset), shape.text());
     if (label_shape) identity_ += fmt::format("; labels {} {}", one_line(labels), label_shape->text());
     opened_ = std::move(opened);
@@ -123,35 +114,23 @@ class Hdf5Source final : public SampleSource {
   Hdf5Source(const Hdf5Source&) = delete;
   Hdf5Source& operator=(const Hdf5Source&) = delete;
 
-  [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] std::int64_t value_bytes() const override { return layout_.value_bytes(); }
   [[nodiscard]] std::string identity() const override { return identity_; }
-  [[nodiscard]] std::string layout() const override { return layout_text_; }
-  void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override {
-    check_range(first, count, size_);
-    encoded.resize(static_cast<std::size_t>(count * layout_.encoded_bytes()));
-    std::fill(sizes.begin(), sizes.end(), layout_.encoded_bytes());
+
+ private:
+  void read_arrays(std::int64_t first, std::int64_t count, std::span<std::byte> items, std::span<std::byte> labels) override {
     if (count == 0) return;
-    std::vector<std::byte> labels(static_cast<std::size_t>(count * label_bytes_));
     {
       const std::lock_guard lock(hdf5::one_at_a_time);
       const hdf5::Quiet quiet;
-      opened_->items.read(first, count, encoded.data());
+      opened_->items.read(first, count, items.data());
       if (opened_->labels) opened_->labels->read(first, count, labels.data());
     }
     file_.check_unchanged();
-    if (label_bytes_ > 0) layout_.interleave(count, labels, encoded);
-  }
-  std::int64_t decode(std::int64_t /*sample*/, std::span<const std::byte> encoded, std::span<std::byte> value) override {
-    return layout_.decode(encoded, value);
   }
 
- private:
   StoreFile file_;  // the file that opened_ reads
   std::unique_ptr<Opened> opened_;
-  std::string identity_, layout_text_;
-  std::int64_t size_ = 0, label_bytes_ = 0;
-  LabelledLayout layout_;
+  std::string identity_;
 };
 
 }  // namespace

@@ -135,10 +135,7 @@ class JpegSource final : public SampleSource {
     } catch (const Error& error) {
       throw Error(error.status(), fmt::format("{} {}", files_.path(sample), error.what()));
     }
-    const auto place = static_cast<std::size_t>(label_place(image_bytes_));
-    std::fill(value.begin() + static_cast<std::ptrdiff_t>(image), value.begin() + static_cast<std::ptrdiff_t>(place), std::byte{0});
-    const std::int32_t label = files_.class_of(sample);
-    std::memcpy(value.data() + place, &label, sizeof label);
+    put_label(files_.class_of(sample), image_bytes_, value);
     return value_bytes();
   }
 

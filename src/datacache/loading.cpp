@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 
+#include "base/blocked_signals.hpp"
 #include "base/error.hpp"
 #include "base/floating_point.hpp"
 
@@ -23,14 +23,6 @@ class Timer {
   std::atomic<std::int64_t>& nanoseconds_;
   Clock::time_point begin_ = Clock::now();
 };
-
-/// Returns sample `index` of samples that were read together.
-std::span<const std::byte> part(const Samples& samples, std::int64_t index) {
-  std::int64_t begin = 0;
-  for (std::int64_t i = 0; i < index; ++i) begin += samples.sizes[static_cast<std::size_t>(i)];
-  return std::span(samples.bytes)
-      .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(samples.sizes[static_cast<std::size_t>(index)]));
-}
 
 /// Runs `load`. Any exception except Error and std::bad_alloc becomes WEIR_ERR_FILE. Adds the sample's number to the text.
 template <class Load>
@@ -103,13 +95,17 @@ std::int64_t OwnSamples::try_load(std::int64_t sample, std::span<std::byte> valu
   }
   if (found) {
     counts_.from_folder.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    const SampleRange pack = ownership_.pack(ownership_.pack_of(sample));
-    const bool folder_keeps = folder_ != nullptr && folder_->keeps();
-    if (!folder_keeps && pack.count > 1 && store_.has_room(pack.count * source_->value_bytes())) return load_pack(sample, value);
-    encoded = folder_keeps ? read_into_folder(sample, pack) : read({sample, 1}).bytes;
+    return decode_and_keep(sample, encoded, value);
   }
-  return decode_and_keep(sample, encoded, value);
+  const std::int64_t number = ownership_.pack_of(sample);
+  const SampleRange pack = ownership_.pack(number);
+  if (folder_ != nullptr && folder_->keeps()) {  // read the whole pack, so that level 1 keeps it
+    const auto all = if_readable([&] { return folder_->obtain(number, [&] { return read(pack); }); });
+    if (all) return decode_and_keep(sample, all->part(sample - pack.first), value);
+    return decode_and_keep(sample, read({sample, 1}).bytes, value);
+  }
+  if (pack.count > 1 && store_.has_room(pack.count * source_->value_bytes())) return load_pack(sample, pack, value);
+  return decode_and_keep(sample, read({sample, 1}).bytes, value);
 }
 
 /// Returns the bytes copied, or -1 if the sample is not in memory.
@@ -120,51 +116,33 @@ std::int64_t OwnSamples::copy_kept(std::int64_t sample, std::span<std::byte> val
   return kept.bytes;
 }
 
-/// Reads the whole pack, so that level 1 keeps it.
-std::vector<std::byte> OwnSamples::read_into_folder(std::int64_t sample, const SampleRange& pack) {
-  Samples all;
+/// Returns a pack, or nothing if it cannot be read. The sample is then read alone: one bad sample must not fail the others.
+template <class ReadPack>
+std::optional<Samples> OwnSamples::if_readable(const ReadPack& read_pack) {
   try {
-    all = folder_->obtain(ownership_.pack_of(sample), [&] { return read(pack); });
+    return read_pack();
   } catch (...) {
-    return read_alone(sample);
+    counts_.retried.fetch_add(1, std::memory_order_relaxed);
+    return {};
   }
-  const std::span<const std::byte> mine = part(all, sample - pack.first);
-  return {mine.begin(), mine.end()};
-}
-
-/// Reads one sample if its pack cannot be read: one bad sample must not fail the others.
-std::vector<std::byte> OwnSamples::read_alone(std::int64_t sample) {
-  counts_.retried.fetch_add(1, std::memory_order_relaxed);
-  return read({sample, 1}).bytes;
 }
 
 /// Decodes and keeps all samples of the pack if level 1 keeps nothing: otherwise they would have to be read again. Samples that
 /// cannot be decoded are left until they are requested.
-std::int64_t OwnSamples::load_pack(std::int64_t sample, std::span<std::byte> value) {
-  const std::int64_t number = ownership_.pack_of(sample);
-  const SampleRange pack = ownership_.pack(number);
-  const std::lock_guard lock(packs_[static_cast<std::size_t>(number) % packs_.size()]);
+std::int64_t OwnSamples::load_pack(std::int64_t sample, const SampleRange& pack, std::span<std::byte> value) {
+  const std::lock_guard lock(packs_[static_cast<std::size_t>(ownership_.pack_of(sample)) % packs_.size()]);
   if (const std::int64_t bytes = copy_kept(sample, value); bytes >= 0) return bytes;
-  Samples all;
-  try {
-    all = read(pack);
-  } catch (...) {
-    return decode_and_keep(sample, read_alone(sample), value);
-  }
+  const std::optional<Samples> all = if_readable([&] { return read(pack); });
+  if (!all) return decode_and_keep(sample, read({sample, 1}).bytes, value);
   std::vector<std::byte> other(value.size());
-  std::int64_t begin = 0;
-  for (std::int64_t i = 0; i < pack.count; ++i) {
-    const std::int64_t encoded_bytes = all.sizes[static_cast<std::size_t>(i)];
-    const std::span<const std::byte> encoded =
-        std::span<const std::byte>(all.bytes).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(encoded_bytes));
-    begin += encoded_bytes;
-    if (pack.first + i == sample || store_.part().find(pack.first + i).data != nullptr) continue;
+  all->for_each([&](std::int64_t i, std::span<const std::byte> encoded) {
+    if (pack.first + i == sample || store_.part().find(pack.first + i).data != nullptr) return;
     try {
       decode_and_keep(pack.first + i, encoded, other);
     } catch (...) {  // it fails when it is requested
     }
-  }
-  return decode_and_keep(sample, part(all, sample - pack.first), value);
+  });
+  return decode_and_keep(sample, all->part(sample - pack.first), value);
 }
 
 std::int64_t OwnSamples::decode_and_keep(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value) {
@@ -203,32 +181,12 @@ std::int64_t OwnSamples::decode(std::int64_t sample, std::span<const std::byte> 
 LoadPool::LoadPool(OwnSamples& samples, int threads, std::size_t most_jobs) : samples_(samples) {
   jobs_.reserve(most_jobs);
   threads_.reserve(static_cast<std::size_t>(threads));
-  // Leave signals to the program's own threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    {
-      const std::lock_guard lock(mutex_);
-      ends_ = true;
-    }
-    wake_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const BlockedSignals blocked;
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& ends) { loop(ends); });
 }
 
 LoadPool::~LoadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    ends_ = true;
-  }
-  wake_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::jthread& thread : threads_) thread.request_stop();
 }
 
 void LoadPool::begin(LoadJob& job, std::span<LoadItem> items) {
@@ -243,12 +201,10 @@ void LoadPool::begin(LoadJob& job, std::span<LoadItem> items) {
   wake_.notify_all();
 }
 
-void LoadPool::loop() {
+void LoadPool::loop(const std::stop_token& ends) {
   const StandardFloatingPoint standard;
   std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [&] { return ends_ || !jobs_.empty(); });
-    if (ends_) return;
+  while (wake_.wait(lock, ends, [&] { return !jobs_.empty(); }) && !ends.stop_requested()) {
     LoadJob& job = *jobs_.front();
     const std::size_t index = job.next_++;
     if (job.next_ == job.items_.size()) jobs_.erase(jobs_.begin());

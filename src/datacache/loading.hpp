@@ -6,7 +6,9 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <stop_token>
 #include <thread>
 #include <vector>
 #include <weir/datacache.hpp>
@@ -62,9 +64,9 @@ class OwnSamples {
 
  private:
   std::int64_t try_load(std::int64_t sample, std::span<std::byte> value);
-  std::int64_t load_pack(std::int64_t sample, std::span<std::byte> value);
-  [[nodiscard]] std::vector<std::byte> read_into_folder(std::int64_t sample, const SampleRange& pack);
-  [[nodiscard]] std::vector<std::byte> read_alone(std::int64_t sample);
+  std::int64_t load_pack(std::int64_t sample, const SampleRange& pack, std::span<std::byte> value);
+  template <class ReadPack>
+  [[nodiscard]] std::optional<Samples> if_readable(const ReadPack& read_pack);
   [[nodiscard]] Samples read(SampleRange range);
   [[nodiscard]] std::int64_t copy_kept(std::int64_t sample, std::span<std::byte> value) const;
   std::int64_t decode_and_keep(std::int64_t sample, std::span<const std::byte> encoded, std::span<std::byte> value);
@@ -115,14 +117,13 @@ class LoadPool {
   void begin(LoadJob& job, std::span<LoadItem> items);
 
  private:
-  void loop();
+  void loop(const std::stop_token& ends);
 
   OwnSamples& samples_;
   std::mutex mutex_;
-  std::condition_variable wake_;
+  std::condition_variable_any wake_;
   std::vector<LoadJob*> jobs_;  // those with items left, in order
-  bool ends_ = false;
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace weir::datacache

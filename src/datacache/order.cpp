@@ -112,15 +112,9 @@ class Words {
       fail(WEIR_ERR_ARGUMENT, "'{}' is no position of a loader: where '{}' stands, {}=... is expected", whole_, word, key);
     return word.substr(key.size() + 1);
   }
-  std::int64_t number(std::string_view key, std::int64_t least, std::int64_t most) {
+  template <class T>
+  T number(std::string_view key, T least, T most) {
     return number_of(key, value(key), least, most);
-  }
-  double real(std::string_view key) {
-    const std::string_view text = value(key);
-    double number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || !(number >= 0 && number <= 1)) wrong(key, text);
-    return number;
   }
   std::vector<std::int64_t> list(std::string_view key, std::int64_t least, std::int64_t most) {
     std::vector<std::int64_t> numbers;
@@ -131,7 +125,7 @@ class Words {
       const std::size_t star = item.find('*');
       const std::int64_t number = number_of(key, item.substr(0, star), least, most);
       std::int64_t times = 1;
-      if (star != std::string_view::npos) times = number_of(key, item.substr(star + 1), 1, most_groups);
+      if (star != std::string_view::npos) times = number_of(key, item.substr(star + 1), std::int64_t{1}, most_groups);
       if (std::ssize(numbers) + times > most_groups) wrong(key, item);
       numbers.insert(numbers.end(), static_cast<std::size_t>(times), number);
     }
@@ -147,10 +141,11 @@ class Words {
   }
 
  private:
-  std::int64_t number_of(std::string_view key, std::string_view text, std::int64_t least, std::int64_t most) const {
-    std::int64_t number = 0;
+  template <class T>
+  T number_of(std::string_view key, std::string_view text, T least, T most) const {
+    T number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc() || end != text.data() + text.size() || number < least || number > most) wrong(key, text);
+    if (error != std::errc() || end != text.data() + text.size() || !(number >= least && number <= most)) wrong(key, text);
     return number;
   }
 
@@ -171,20 +166,20 @@ Position position_of(std::string_view text) {
   constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max(), furthest = any / 2;
   Words words(text);
   Position position;
-  const std::int64_t samples = words.number("samples", 0, most_samples);
+  const auto samples = words.number<std::int64_t>("samples", 0, most_samples);
   const std::string_view shuffle = words.value("shuffle");
   const auto& names = names_of<Shuffle>;
   const auto found = std::find(names.begin(), names.end(), shuffle);
   if (found == names.end()) words.wrong("shuffle", shuffle);
   position.order.shuffle = static_cast<Shuffle>(found - names.begin());
-  position.order.exchanged_share = words.real("share");
+  position.order.exchanged_share = words.number("share", 0.0, 1.0);
   position.order.seed = words.number("seed", -any - 1, any);
-  position.epoch = words.number("epoch", 0, furthest);
-  position.step = words.number("step", 0, furthest);
+  position.epoch = words.number<std::int64_t>("epoch", 0, furthest);
+  position.step = words.number<std::int64_t>("step", 0, furthest);
   position.ranks = words.list("ranks", 1, most_groups);
   position.order.counts = words.list("counts", 0, most_samples);
   position.taken = words.list("taken", 0, most_samples);
-  position.taken_of_rest = words.number("rest", -1, most_samples);
+  position.taken_of_rest = words.number<std::int64_t>("rest", -1, most_samples);
   words.end();
   const std::size_t groups = position.ranks.size();
   if (position.order.counts.size() != groups) words.wrong("counts", joined(position.order.counts));

@@ -29,6 +29,8 @@ struct OrderSetup {
   double exchanged_share = 0;
   std::int64_t seed = 0;
   std::vector<std::int64_t> counts;  ///< samples of each group
+
+  friend bool operator==(const OrderSetup&, const OrderSetup&) = default;
 };
 
 class EpochOrder {
@@ -71,9 +73,6 @@ struct Position {
 /// Convert a position to and from one line of text. position_of() throws Error(WEIR_ERR_ARGUMENT) saying what is wrong.
 [[nodiscard]] std::string text_of(const Position& position);
 [[nodiscard]] Position position_of(std::string_view text);
-inline bool operator==(const OrderSetup& a, const OrderSetup& b) {
-  return a.shuffle == b.shuffle && a.exchanged_share == b.exchanged_share && a.seed == b.seed && a.counts == b.counts;
-}
 
 /// A rank's place among all ranks.
 struct Seat {

@@ -1,35 +1,97 @@
 #include "datacache/pack_file.hpp"
 
 #define XXH_INLINE_ALL
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <numeric>
+
+#include "base/json.hpp"
 
 namespace weir::datacache {
 namespace {
 
-constexpr std::array<char, 8> magic = {'w', 'e', 'i', 'r', 'p', 'a', 'c', 'k'};
-constexpr std::int64_t version = 1;
-
 /// The beginning of the header.
 struct Front {
-  std::array<char, 8> magic{};
-  std::int64_t version = 0;
-  std::uint64_t data_set = 0;
-  std::int64_t number = 0, samples = 0;
-
-  [[nodiscard]] bool operator==(const Front&) const = default;
+  std::array<char, 8> magic = {'w', 'e', 'i', 'r', 'p', 'a', 'c', 'k'};
+  std::int64_t version = 1;
+  PackKey key;
 };
 
 constexpr std::int64_t front_bytes = sizeof(Front), entry_bytes = 16, seal_bytes = sizeof(std::uint64_t);
 static_assert(front_bytes == 40);
 
-Front front_of(const PackKey& key) { return {magic, version, key.data_set, key.number, key.samples}; }
+constexpr std::int64_t longest_manifest = 1 << 24;  // no intact one is longer
 
 std::uint64_t checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 }  // namespace
+
+std::int64_t DataSet::samples_of(std::int64_t pack) const { return std::min(pack_samples, samples - pack * pack_samples); }
+
+std::uint64_t DataSet::fingerprint() const {
+  const std::string all = fmt::format("{} {} {}", samples, pack_samples, identity);
+  return checksum(std::as_bytes(std::span(all)));
+}
+
+bool is_data_set_name(std::string_view name) {
+  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+  return !name.empty() && name.size() <= 64 && name[0] != '.' && name.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+std::optional<Manifest> read_manifest(const Descriptor& folder) {
+  const Descriptor file = open_in(folder, manifest_name, O_RDONLY);
+  const auto status = file ? status_of(file) : std::nullopt;
+  if (!status || !status->regular || status->bytes > longest_manifest) return {};
+  std::string text(static_cast<std::size_t>(status->bytes), '\0');
+  if (!read_at(file, 0, std::as_writable_bytes(std::span(text)))) return {};
+  try {
+    const JsonValue whole = JsonValue::parse(text);
+    const JsonView json = whole.view();
+    Manifest found;
+    json.at("version").to(found.version);
+    if (found.version != manifest_version) return found;  // other versions may have other fields
+    json.at("name").to(found.set.name);
+    json.at("identity").to(found.set.identity);
+    json.at("samples").to(found.set.samples);
+    json.at("pack_samples").to(found.set.pack_samples);
+    found.fingerprint = std::stoull(json.at("fingerprint").string(), nullptr, 16);
+    if (found.set.samples < 0 || found.set.pack_samples < 1) return {};
+    return found;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+bool write_manifest(const Descriptor& folder, const DataSet& set) {
+  const JsonValue json{{"version", manifest_version},      {"name", set.name},
+                       {"identity", set.identity},         {"samples", set.samples},
+                       {"pack_samples", set.pack_samples}, {"fingerprint", fmt::format("{:016x}", set.fingerprint())}};
+  const std::string text = json.text(2) + "\n";  // names of files need not be UTF-8
+  const Descriptor file = open_in(folder, unfinished_manifest_name, O_RDWR | O_CREAT | O_TRUNC);
+  if (file && write_at(file, 0, std::as_bytes(std::span(text))) &&
+      ::renameat(*folder, unfinished_manifest_name, *folder, manifest_name) == 0)
+    return true;
+  const int error = errno;
+  ::unlinkat(*folder, unfinished_manifest_name, 0);
+  errno = error;
+  return false;
+}
+
+std::span<const std::byte> Samples::part(std::int64_t i) const {
+  const auto end = sizes.begin() + i;
+  const auto begin = std::accumulate(sizes.begin(), end, std::int64_t{0});
+  return std::span(bytes).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(*end));
+}
 
 std::int64_t pack_header_bytes(std::int64_t samples) { return front_bytes + samples * entry_bytes + seal_bytes; }
 
@@ -40,13 +102,11 @@ std::vector<std::byte> pack_header(const PackKey& key, const Samples& samples) {
     std::memcpy(at, &value, sizeof value);
     at += sizeof value;
   };
-  append(front_of(key));
-  std::span<const std::byte> rest(samples.bytes);
-  for (const std::int64_t bytes : samples.sizes) {
-    append(bytes);
-    append(checksum(rest.first(static_cast<std::size_t>(bytes))));
-    rest = rest.subspan(static_cast<std::size_t>(bytes));
-  }
+  append(Front{.key = key});
+  samples.for_each([&](std::int64_t, std::span<const std::byte> sample) {
+    append(static_cast<std::int64_t>(sample.size()));
+    append(checksum(sample));
+  });
   append(checksum({header.data(), at}));
   return header;
 }
@@ -57,12 +117,11 @@ std::optional<PackFile> PackFile::open(Descriptor file, std::int64_t bytes, cons
   if (bytes < header_bytes) return {};
   std::vector<std::byte> header(static_cast<std::size_t>(header_bytes));
   if (!read_at(file, 0, header)) return {};
-  Front front;
-  std::memcpy(&front, header.data(), sizeof front);
+  const Front front{.key = key};
   std::uint64_t seal = 0;
   const std::size_t sealed = header.size() - sizeof seal;
   std::memcpy(&seal, header.data() + sealed, sizeof seal);
-  if (front != front_of(key) || seal != checksum(std::span(header).first(sealed))) return {};
+  if (std::memcmp(&front, header.data(), sizeof front) != 0 || seal != checksum(std::span(header).first(sealed))) return {};
 
   PackFile pack;
   pack.entries_.resize(static_cast<std::size_t>(key.samples));
@@ -96,13 +155,11 @@ bool PackFile::read_all(Samples& samples) const {
   }
   samples.bytes.resize(static_cast<std::size_t>(bytes));
   if (!read_at(file_, pack_header_bytes(static_cast<std::int64_t>(entries_.size())), samples.bytes)) return false;
-  std::span<const std::byte> rest(samples.bytes);
-  for (const Entry& entry : entries_) {
-    const auto own = static_cast<std::size_t>(entry.bytes);
-    if (checksum(rest.first(own)) != entry.checksum) return false;
-    rest = rest.subspan(own);
-  }
-  return true;
+  bool whole = true;
+  samples.for_each([&](std::int64_t i, std::span<const std::byte> sample) {
+    whole = whole && checksum(sample) == entries_[static_cast<std::size_t>(i)].checksum;
+  });
+  return whole;
 }
 
 }  // namespace weir::datacache

@@ -33,7 +33,7 @@ bool PackFolder::read_pack(std::int64_t pack, Read&& read) {
     return true;
   }
   ++counts_.damaged;
-  const bool removed = folder_.remove(set_folder_, name, *status);
+  const bool removed = folder_.remove(CacheFile{set_.name, name, pack, *status});
   if (!said_damaged_.exchange(true))
     log(folder_.options().log, LogLevel::warn, "sample cache folder {}: {}/{} is damaged, and {}: its samples come from the store",
         folder_.path(), set_.name, name, removed ? "removed" : "cannot be removed");

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "datacache/cache_folder.hpp"
-#include "datacache/manifest.hpp"
 #include "datacache/pack_file.hpp"
 
 namespace weir::datacache {

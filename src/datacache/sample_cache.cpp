@@ -19,14 +19,6 @@ namespace {
 constexpr std::int64_t most_samples = std::int64_t{1} << 48, most_value_bytes = std::int64_t{1} << 40;
 constexpr std::int64_t most_bytes = std::int64_t{1} << 60, most_batch_bytes = std::int64_t{1} << 46;
 
-void check_name(std::string_view name) {
-  const auto fits = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
-  };
-  require(!name.empty() && name.size() <= 64 && name.front() != '.' && std::all_of(name.begin(), name.end(), fits),
-          "name is '{}': it must be 1 to 64 letters, digits, '_', '-' and '.', and not begin with '.'", name);
-}
-
 void check_source(const SampleSource* source) {
   require(source != nullptr, "there is no source of samples");
   require(source->size() >= 0 && source->size() <= most_samples, "the source has {} samples: it must be from 0 to 2^48",
@@ -38,19 +30,16 @@ void check_source(const SampleSource* source) {
           source->value_bytes());
 }
 
-/// Checks that the bytes of a batch fit.
-void check_batch(std::int64_t largest_batch, std::int64_t value_bytes) {
-  require(largest_batch <= most_batch_bytes / value_bytes, "largest_batch is {}: of samples of {} bytes, it must be at most {}",
-          largest_batch, value_bytes, most_batch_bytes / value_bytes);
-}
-
 ConfigCard card_of(const SampleCacheConfig& config, const SampleSource* source) {
   ConfigCard card;
   card.outcome = outcome_of([&] {
     check_fields(config);
-    check_name(config.name);
+    require(is_data_set_name(config.name),
+            "name is '{}': it must be 1 to 64 letters, digits, '_', '-' and '.', and not begin with '.'", config.name);
     check_source(source);
-    check_batch(config.largest_batch, source->value_bytes());
+    const std::int64_t most_batch = most_batch_bytes / source->value_bytes();
+    require(config.largest_batch <= most_batch, "largest_batch is {}: of samples of {} bytes, it must be at most {}",
+            config.largest_batch, source->value_bytes(), most_batch);
     Fingerprint identity;
     identity.add(config.name);
     identity.add(source->identity());
@@ -182,26 +171,18 @@ std::size_t SampleCacheImpl::place_of(int rank) const {
 }
 
 std::shared_ptr<BatchCall> SampleCacheImpl::start(std::span<const std::int64_t> asked, std::span<std::byte> values,
-                                                  std::span<std::int64_t> sizes, BatchEnd* end) {
-  std::shared_ptr<BatchCall> call = next_call();
-  call->start({}, asked, values, sizes, end);
+                                                  std::span<std::int64_t> sizes, BatchEnd* end, const Outcome& ahead) {
+  const std::shared_ptr<BatchCall>& call = calls_[started_ % calls_.size()];
+  call->make_free();
+  call->start(ahead, asked, values, sizes, end);
   ++started_;
-  return call;
+  return {shared_from_this(), call.get()};
 }
 
 std::shared_ptr<BatchCall> SampleCacheImpl::refuse(std::string_view why) {
   Outcome refused;
   refused.set_formatted(WEIR_ERR_ARGUMENT, "samples '{}', rank {}: {}", config.name, comm->topology.rank(), why);
-  std::shared_ptr<BatchCall> call = next_call();
-  call->start(refused, {}, {}, {}, nullptr);
-  ++started_;
-  return call;
-}
-
-std::shared_ptr<BatchCall> SampleCacheImpl::next_call() {
-  const std::shared_ptr<BatchCall>& call = calls_[started_ % calls_.size()];
-  call->make_free();
-  return {shared_from_this(), call.get()};
+  return start({}, {}, {}, nullptr, refused);
 }
 
 int SampleCacheImpl::owner(std::int64_t sample) const {

@@ -27,9 +27,9 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
   SampleCacheImpl(const SampleCacheImpl&) = delete;
   SampleCacheImpl& operator=(const SampleCacheImpl&) = delete;
 
-  /// Starts a batch and returns its call. `end`: see BatchCall::start().
+  /// Starts a batch, and returns its call. See BatchCall::start().
   std::shared_ptr<BatchCall> start(std::span<const std::int64_t> samples, std::span<std::byte> values,
-                                   std::span<std::int64_t> sizes, datacache::BatchEnd* end = nullptr);
+                                   std::span<std::int64_t> sizes, datacache::BatchEnd* end = nullptr, const Outcome& ahead = {});
   /// Takes part in a batch with the error `why`.
   std::shared_ptr<BatchCall> refuse(std::string_view why);
   [[nodiscard]] int owner(std::int64_t sample) const;
@@ -50,8 +50,6 @@ class SampleCacheImpl : public std::enable_shared_from_this<SampleCacheImpl> {
   bool left = false;  ///< true once its SampleCache is gone and only loaders use it
 
  private:
-  /// Returns the next call in turn, once it is free.
-  [[nodiscard]] std::shared_ptr<BatchCall> next_call();
   [[nodiscard]] std::vector<const datacache::StorePart*> readable_parts(std::int64_t store_bytes);
   [[nodiscard]] std::size_t place_of(int rank) const;
 

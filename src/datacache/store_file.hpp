@@ -6,16 +6,14 @@
 #include <span>
 #include <string>
 
+#include "base/descriptor.hpp"
+
 namespace weir::datacache {
 
 /// Open from its construction. Thread-safe. All members throw Error(WEIR_ERR_FILE) naming the file and the reason.
 class StoreFile {
  public:
   explicit StoreFile(std::string path);
-  StoreFile(const StoreFile&) = delete;
-  StoreFile& operator=(const StoreFile&) = delete;
-  StoreFile(StoreFile&& other) noexcept;
-  ~StoreFile();
 
   /// Fills `into`, beginning at byte `at` of the file. Throws if the file has changed since it was opened.
   void read(std::int64_t at, std::span<std::byte> into) const;
@@ -29,7 +27,7 @@ class StoreFile {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor file_;
   std::int64_t bytes_ = 0, seconds_ = 0, nanoseconds_ = 0;
 };
 

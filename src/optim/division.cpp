@@ -1,7 +1,6 @@
 #include "optim/division.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "collectives/allgatherv.hpp"
 #include "model/stages.hpp"
@@ -22,11 +21,6 @@ Begins filled(std::span<const OperatorPart> parts, double most) {
   }
   begins.push_back(parts.size());
   return begins;
-}
-
-std::int64_t result_bytes(std::span<const OperatorPart> parts) {
-  return std::accumulate(parts.begin(), parts.end(), std::int64_t{0},
-                         [](std::int64_t sum, const OperatorPart& part) { return sum + part.result_bytes; });
 }
 
 }  // namespace
@@ -72,7 +66,9 @@ OperatorCost cost_of(const Machine& machine, const Problem& ranks, std::span<con
   const bool all = division == OperatorDivision::all;
   const model::Group group = all ? setting.all : setting.node;
   const int owners = all ? ranks.ranks : ranks.smallest_node;
-  const double bytes = static_cast<double>(result_bytes(parts));
+  std::int64_t bytes_together = 0;
+  for (const OperatorPart& part : parts) bytes_together += part.result_bytes;
+  const auto bytes = static_cast<double>(bytes_together);
   const double block = bytes / owners;
   const bool ring = bytes >= static_cast<double>(ring_from_bytes);
   double gather = (ring ? setting.network.ring_allgather(group, block) : setting.network.allgather(group, block + word)).seconds;

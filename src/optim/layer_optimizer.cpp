@@ -12,10 +12,10 @@
 #include "base/floating_point.hpp"
 #include "communicator/config_card.hpp"
 #include "communicator/input_error.hpp"
-#include "optim/adam_factors.hpp"
 #include "optim/parallel_operator.hpp"
 
 namespace weir::optim {
+namespace {
 
 std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers) {
   std::vector<Block> blocks;
@@ -30,6 +30,7 @@ std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers) {
   return blocks;
 }
 
+/// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, naming the layer.
 void check_layers(std::span<const OptimizedLayer> layers) {
   constexpr std::size_t most_layers = std::size_t{1} << 20;
   constexpr std::int64_t most_elements = std::int64_t{1} << 40;
@@ -52,40 +53,23 @@ void check_layers(std::span<const OptimizedLayer> layers) {
           most_elements);
 }
 
-double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms) {
+/// Returns the factor by which the layer's step differs from the learning rate. `other` is the norm of gradients with LARS, and of
+/// directions with LAMB.
+double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, double weights, double other) {
   double rate = 1;
-  if (!layer.excluded && norms.weights != 0 && norms.other != 0)
-    rate = config.rule == OptimizerRule::lamb
-               ? norms.weights / norms.other
-               : config.trust_coefficient * norms.weights / (norms.other + config.weight_decay * norms.weights);
+  if (!layer.excluded && weights != 0 && other != 0)
+    rate = config.rule == OptimizerRule::lamb ? weights / other
+                                              : config.trust_coefficient * weights / (other + config.weight_decay * weights);
   return config.largest_rate > 0 ? std::min(rate, config.largest_rate) : rate;
 }
 
+/// Returns a text with a line for each layer. layers_of() is its inverse.
 std::string text_of(std::span<const OptimizedLayer> layers) {
   std::string text;
   for (const OptimizedLayer& layer : layers)
     text += fmt::format("{}: count {}, excluded {}\n", layer.name, layer.count, layer.excluded ? 1 : 0);
   return text;
 }
-
-std::vector<OptimizedLayer> layers_of(std::string_view text) {
-  std::vector<OptimizedLayer> layers;
-  std::istringstream lines{std::string(text)};
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t colon = line.rfind(": count ");
-    require(colon != std::string::npos, "'{}' describes no layer", line);
-    OptimizedLayer layer{.name = line.substr(0, colon)};
-    std::string numbers = line.substr(colon + 1), word;
-    std::replace(numbers.begin(), numbers.end(), ',', ' ');
-    std::istringstream words(numbers);
-    words >> word >> layer.count >> word >> layer.excluded;
-    require(!words.fail(), "'{}' describes no layer", line);
-    layers.push_back(std::move(layer));
-  }
-  return layers;
-}
-
-namespace {
 
 void check_config(const OptimizerConfig& c) {
   check_fields(c);
@@ -142,6 +126,24 @@ struct StepEnd {
 };
 
 }  // namespace
+
+std::vector<OptimizedLayer> layers_of(std::string_view text) {
+  std::vector<OptimizedLayer> layers;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.rfind(": count ");
+    require(colon != std::string::npos, "'{}' describes no layer", line);
+    OptimizedLayer layer{.name = line.substr(0, colon)};
+    std::string numbers = line.substr(colon + 1), word;
+    std::replace(numbers.begin(), numbers.end(), ',', ' ');
+    std::istringstream words(numbers);
+    words >> word >> layer.count >> word >> layer.excluded;
+    require(!words.fail(), "'{}' describes no layer", line);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
 }  // namespace weir::optim
 
 namespace weir::detail {
@@ -277,42 +279,34 @@ void OptimizerImpl::refuse(std::string_view why) {
 
 void OptimizerImpl::run_step(const Outcome& taken) {
   const StepEnd end{taken.failed() ? nullptr : space_.get()};
-  norms_->start(
-      taken, [this](int block, std::span<std::byte> result) { return put_sums(block, result); },
-      std::as_writable_bytes(std::span(sums_)));
+  const OperatorBody put_sums = [this](int block, std::span<std::byte> result) {
+    const SquaredNorms sums = space_->sums(static_cast<std::size_t>(block));
+    std::memcpy(result.data(), &sums, sizeof sums);
+    return std::ssize(result);
+  };
+  norms_->start(taken, put_sums, std::as_writable_bytes(std::span(sums_)));
   norms_->wait();
   find_rates();
   space_->begin_update();
   if (updates_) {
-    gather_update();
+    const OperatorBody step = [this](int block, std::span<std::byte> result) {
+      space_->step_to(static_cast<std::size_t>(block));
+      return std::ssize(result);
+    };
+    updates_->start({}, step, {space_->message(), static_cast<std::size_t>(work_.message_bytes())});
+    updates_->wait();
+    for (std::size_t block = 0; block < work_.blocks.size(); ++block) {
+      if (work_.kept[block] < 0) space_->take(block);
+    }
   } else {
     const Clock::time_point begin = Clock::now();
     for (std::size_t block = 0; block < work_.blocks.size(); ++block) space_->step(block);
     statistics.seconds_update = std::chrono::duration<double>(Clock::now() - begin).count();
   }
-  ++state_.steps;
-  count();
-}
-
-void OptimizerImpl::gather_update() {
-  const std::span<std::byte> message(space_->message(), static_cast<std::size_t>(work_.message_bytes()));
-  updates_->start(
-      {},
-      [this](int block, std::span<std::byte> result) {
-        space_->step_to(static_cast<std::size_t>(block));
-        return std::ssize(result);
-      },
-      message);
-  updates_->wait();
-  for (std::size_t block = 0; block < work_.blocks.size(); ++block) {
-    if (work_.kept[block] < 0) space_->take(block);
-  }
-}
-
-std::int64_t OptimizerImpl::put_sums(int block, std::span<std::byte> result) {
-  const SquaredNorms sums = space_->sums(static_cast<std::size_t>(block));
-  std::memcpy(result.data(), &sums, sizeof sums);
-  return sizeof sums;
+  statistics.steps = ++state_.steps;
+  statistics.seconds_norms = norms_->statistics.seconds_work;
+  if (updates_) statistics.seconds_update = updates_->statistics.seconds_work;
+  statistics.seconds_gather = norms_->statistics.seconds_gather + (updates_ ? updates_->statistics.seconds_gather : 0);
 }
 
 /// Finds the rate of each layer. Adds the sums of a layer's blocks in order, no matter which rank made them.
@@ -327,27 +321,18 @@ void OptimizerImpl::find_rates() {
       throw AgreedError(
           Error(WEIR_ERR_NON_FINITE, fmt::format("optimizer '{}', layer '{}': the norm of its {} is not finite", config.name,
                                                  layers[layer].name, std::isfinite(all.weights) ? "gradient" : "weights")));
-    rates[layer] = rate_of(config, layers[layer], {std::sqrt(all.weights), std::sqrt(all.other)});
+    rates[layer] = rate_of(config, layers[layer], std::sqrt(all.weights), std::sqrt(all.other));
     step_.rates[layer] = static_cast<float>(step_.learning_rate * rates[layer]);
   }
-}
-
-void OptimizerImpl::count() {
-  statistics.steps = state_.steps;
-  statistics.seconds_norms = norms_->statistics.seconds_work;
-  if (updates_) statistics.seconds_update = updates_->statistics.seconds_work;
-  statistics.seconds_gather = norms_->statistics.seconds_gather + (updates_ ? updates_->statistics.seconds_gather : 0);
 }
 
 bool OptimizerImpl::visits(std::size_t number, bool once) const {
   if (work_.kept[number] < 0 || !once) return work_.kept[number] >= 0;
   // All ranks, one rank per node, or no other rank keep the block, too: each of them visits its share of all blocks.
   const Topology& topology = comm->topology;
-  std::size_t keepers = 1, mine = 0;
-  if (config.update == OperatorDivision::replicated)
-    keepers = static_cast<std::size_t>(topology.size()), mine = static_cast<std::size_t>(topology.rank());
-  if (config.update == OperatorDivision::node)
-    keepers = static_cast<std::size_t>(topology.node_count()), mine = static_cast<std::size_t>(topology.node_of(topology.rank()));
+  const bool by_all = config.update == OperatorDivision::replicated, by_node = config.update == OperatorDivision::node;
+  const auto keepers = static_cast<std::size_t>(by_all ? topology.size() : by_node ? topology.node_count() : 1);
+  const auto mine = static_cast<std::size_t>(by_all ? topology.rank() : by_node ? topology.node_of(topology.rank()) : 0);
   return number >= work_.blocks.size() * mine / keepers && number < work_.blocks.size() * (mine + 1) / keepers;
 }
 

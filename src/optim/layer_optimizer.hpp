@@ -14,21 +14,8 @@
 
 namespace weir::optim {
 
-[[nodiscard]] std::vector<Block> blocks_of(std::span<const OptimizedLayer> layers);
-
-/// Converts layers to a text with a line for each, and back.
-[[nodiscard]] std::string text_of(std::span<const OptimizedLayer> layers);
+/// Returns the layers that the field "layers" of a saved state describes.
 [[nodiscard]] std::vector<OptimizedLayer> layers_of(std::string_view text);
-
-/// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, naming the layer.
-void check_layers(std::span<const OptimizedLayer> layers);
-
-/// A layer's norms: of weights and gradients with LARS, of weights and directions with LAMB.
-struct Norms {
-  double weights = 0, other = 0;
-};
-/// Returns the factor by which the layer's step differs from the learning rate.
-[[nodiscard]] double rate_of(const OptimizerConfig& config, const OptimizedLayer& layer, const Norms& norms);
 
 /// The predicted time of a step on the rank with the most work, as in OptimizerStatistics.
 struct StepCost {
@@ -88,10 +75,7 @@ class OptimizerImpl {
   template <class T>
   [[nodiscard]] Outcome take(std::span<T* const> weights, std::span<const T* const> gradients, double learning_rate, void* stream);
   void run_step(const Outcome& taken);
-  std::int64_t put_sums(int block, std::span<std::byte> result);
   void find_rates();
-  void gather_update();
-  void count();
   [[nodiscard]] bool visits(std::size_t number, bool once) const;
 
   std::shared_ptr<OperatorImpl> norms_, updates_;  // updates_: null if every rank steps all blocks

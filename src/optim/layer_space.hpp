@@ -1,6 +1,7 @@
 // layer_space.hpp: the memory in which the weights of layers lie, host memory or a GPU's, and the work on blocks of them there.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,6 +27,17 @@ struct Block {
 
 /// Returns the bytes of an element of an optimizer's arrays.
 [[nodiscard]] constexpr std::int64_t element_bytes(DataType type) { return type == DataType::float32 ? 4 : 2; }
+
+/// Returns the numbers of step `t` of Adam, counted from 1.
+[[nodiscard]] inline AdamFactors<float> adam_factors(double beta1, double beta2, double epsilon, double decay, std::int64_t t) {
+  const auto power = static_cast<double>(t);
+  return {static_cast<float>(beta1),
+          static_cast<float>(beta2),
+          static_cast<float>(1 - std::pow(beta1, power)),
+          static_cast<float>(std::sqrt(1 - std::pow(beta2, power))),
+          static_cast<float>(epsilon),
+          static_cast<float>(decay)};
+}
 
 /// The arguments of a step: arrays of the optimizer's type, by layer.
 struct LayerStep {

@@ -98,25 +98,23 @@ OperatorImpl::OperatorImpl(std::shared_ptr<CommunicatorState> communicator, Oper
   run.algorithm = "parallel_operator";
   run.element_type = "byte";
   run.count = offsets.back();
-  if (config.division == OperatorDivision::replicated) owners_ = {comm->topology.rank()};
-  if (config.division == OperatorDivision::node)
-    owners_.assign(comm->topology.node_peers().begin(), comm->topology.node_peers().end());
   if (config.division == OperatorDivision::all) {
     owners_.resize(static_cast<std::size_t>(comm->topology.size()));
     std::iota(owners_.begin(), owners_.end(), 0);
+  } else if (config.division == OperatorDivision::node) {
+    owners_.assign(comm->topology.node_peers().begin(), comm->topology.node_peers().end());
+  } else {
+    owners_ = {comm->topology.rank()};
   }
   begins_ = balanced(parts, static_cast<int>(owners_.size()));
   me_ = static_cast<std::size_t>(std::find(owners_.begin(), owners_.end(), comm->topology.rank()) - owners_.begin());
   if (owners_.size() == 1) return;
   for (const std::size_t begin : begins_) bounds_.push_back(offsets[begin]);
   rotated_.resize(owners_.size() + 1);
-  if (config.variable) {
-    block_bytes_.resize(owners_.size());
-    block_scratch_.resize(owners_.size());
-    staging_ = Buffer<std::byte>(offsets.back() + std::ssize(parts) * word_bytes);
-  } else if (!uses_ring()) {
-    staging_ = Buffer<std::byte>(offsets.back() + std::ssize(owners_) * word_bytes);
-  }
+  block_bytes_.resize(config.variable ? owners_.size() : 0);
+  block_scratch_.resize(block_bytes_.size());
+  if (config.variable || !uses_ring())
+    staging_ = Buffer<std::byte>(offsets.back() + (config.variable ? std::ssize(parts) : std::ssize(owners_)) * word_bytes);
 }
 
 void OperatorImpl::check_part(int part) const {

@@ -9,7 +9,7 @@
 #include "base/floating_point.hpp"
 #include "base/state_bytes.hpp"
 #include "codec/parts.hpp"
-#include "optim/adam_factors.hpp"
+#include "optim/layer_space.hpp"
 
 namespace weir::optim {
 

@@ -16,7 +16,6 @@
 
 #include "checkpoint/file.hpp"
 #include "checkpoint/layout.hpp"
-#include "checkpoint/seal.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "embedding/table.hpp"
 #include "plan/plan.hpp"

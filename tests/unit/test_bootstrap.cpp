@@ -55,11 +55,11 @@ class Process {
     std::string problem;
     for (const Address& address : resolve("127.0.0.1", port, problem)) end_ = connect_to(address, 5, problem);
     INFO(problem);
-    REQUIRE(end_.is_open());
+    REQUIRE(bool(end_));
   }
   explicit Process(Descriptor end) : end_(std::move(end)) {}
 
-  void say(const std::string& text) { REQUIRE(send_all(end_.number(), text)); }
+  void say(const std::string& text) { REQUIRE(send_all(*end_, text)); }
   /// Returns the next line; "(closed)" at the end of the connection, "(nothing)" if no line comes in time.
   std::string hear(int milliseconds = 5000) {
     const auto deadline = Clock::now() + std::chrono::milliseconds(milliseconds);
@@ -67,8 +67,8 @@ class Process {
     while (true) {
       if (const auto line = lines_.next()) return std::string(*line);
       if (!open) return "(closed)";
-      if (!wait_to_read(end_.number(), deadline)) return "(nothing)";
-      open = lines_.receive(end_.number());
+      if (!wait_to_read(*end_, deadline)) return "(nothing)";
+      open = lines_.receive(*end_);
     }
   }
 
