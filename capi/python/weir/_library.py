@@ -7,24 +7,21 @@ import pathlib
 import sys
 from typing import Any, Iterator, List, Optional, Tuple
 
-from . import _abi
+from . import _abi, _mpi
+from ._mpi import family_of
 from ._types import ERRORS, InternalError
 
 MAJOR = _abi.VERSION[0]
 NAMES = {"Open MPI": f"libweir-openmpi.so.{MAJOR}", "MPICH": f"libweir-mpich.so.{MAJOR}"}
 # What a launcher leaves in the environment of the processes that it starts.
 LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH"}
+# What torchrun leaves there, and what any launcher of an MPI does. After torchrun, Weir starts MPICH itself.
+OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR")
+OF_MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_FD", "PMI_PORT", "PMI_RANK", "PMIX_RANK")
 
 
 class LibraryError(ImportError):
     """No libweir was found that fits. The text names everything that was tried, and why it was refused."""
-
-
-def family_of(vendor: str) -> str:
-    """Returns the family of an MPI library, by the name that it gives itself. Libraries that share MPICH's ABI are one family."""
-    if vendor.startswith("Open MPI"):
-        return "Open MPI"
-    return "MPICH" if any(name in vendor for name in ("MPICH", "Intel", "MVAPICH", "CRAY")) else ""
 
 
 def mpi4py_family() -> str:
@@ -34,8 +31,13 @@ def mpi4py_family() -> str:
 
 
 def launcher() -> Tuple[str, str]:
-    """Returns the family of the MPI whose launcher has started this process, and the number of processes; empty without one."""
-    return next(((family, os.environ[variable]) for variable, family in LAUNCHERS.items() if variable in os.environ), ("", ""))
+    """Returns the family of the MPI that this process's launcher needs, and its number of processes; empty texts without a launcher."""
+    for variable, family in LAUNCHERS.items():
+        if variable in os.environ:
+            return family, os.environ[variable]
+    if all(name in os.environ for name in OF_TORCHRUN) and not any(name in os.environ for name in OF_MPI):
+        return "MPICH", os.environ["WORLD_SIZE"]
+    return "", ""
 
 
 def candidates() -> Iterator[Tuple[str, str]]:
@@ -89,6 +91,14 @@ def family_problem(library: Any) -> Optional[str]:
     return None
 
 
+def provide_mpi(folder: pathlib.Path) -> None:
+    """Loads the MPI for the library in `folder`, if it has come in a wheel. Otherwise the loader does."""
+    try:
+        _mpi.provide(folder)
+    except _mpi.MpiError as error:
+        raise LibraryError(str(error)) from None
+
+
 def load() -> Tuple[Any, str]:
     """Returns the library and its path."""
     tried: List[str] = []
@@ -97,6 +107,8 @@ def load() -> Tuple[Any, str]:
             tried.append(f"{path} ({origin}): not there")
             continue
         try:
+            if origin == "the package's own folder":
+                provide_mpi(pathlib.Path(path).parent)
             library = declared(path)
             problem = family_problem(library)
             if problem is None:
