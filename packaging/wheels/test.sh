@@ -46,6 +46,12 @@ run() { # NAME MPIEXEC MPI: the program on 1, 2 and 4 ranks, with an MPI whose p
   echo "   $1: ok"
 }
 
+bench() { # MPIEXEC: the command on 2 ranks
+  local out
+  out=$("$1" -n 2 weir bench allreduce --count 10000 --iterations 2) || fail "weir bench allreduce by $1"
+  grep -q oktopk <<<"$out" || fail "weir bench allreduce by $1: $out"
+}
+
 for wheel in "$@"; do
   wheel=$(realpath "$wheel")
   case $(basename "$wheel") in
@@ -63,20 +69,20 @@ for wheel in "$@"; do
     run "PyPI's Open MPI" "$venv/bin/mpiexec" "$venv"
     continue
   fi
-  # Without the extra, the MPI is the system's, or there is none.
+  # Without the extra, the system may have an MPI, or not.
   system=$(/sbin/ldconfig -p | sed -n 's/^\s*libmpi\(ch\)\?\.so\.12 .* => //p' | head -1)
   if [ -n "$system" ]; then
     run "the system's MPI" mpiexec.mpich "$(dirname "$(realpath "$system")")"
-    out=$(mpiexec.mpich -n 2 weir bench allreduce --count 10000 --iterations 2) && grep -q oktopk <<<"$out" || fail "weir bench on the system's MPI: $out"
+    bench mpiexec.mpich
   else
     if out=$(python -c 'import weir' 2>&1); then fail "there is no MPI, and import weir did not say so"; fi
-    grep -qE '^(Install one|Only Open MPI v[0-9.a-z]* is installed).* `pip install mpich`' <<<"$out" || fail "there is no MPI of MPICH's ABI: $out"
+    grep -qE '^(Install one|Only Open MPI v[0-9.a-z]* is installed).* .pip install mpich.' <<<"$out" || fail "there is no MPI of MPICH's ABI: $out"
   fi
   pip install -q --disable-pip-version-check "weir[mpi] @ file://$wheel" || fail "pip install weir[mpi]"
   export WEIR_MPI_LIBRARY=$venv/lib/libmpi.so.12
   [ -n "$system" ] || unset WEIR_MPI_LIBRARY
   run "PyPI's MPICH" "$venv/bin/mpiexec" "$venv"
-  out=$("$venv/bin/mpiexec" -n 2 weir bench allreduce --count 10000 --iterations 2) && grep -q oktopk <<<"$out" || fail "weir bench allreduce: $out"
+  bench "$venv/bin/mpiexec"
   # With a table of a network that is inside the wheel.
   out=$("$venv/bin/mpiexec" -n 2 weir bench fusion --scheme dense --shrink 1000 --rate 1000000 --iterations 1 --warmup 0) || fail "weir bench fusion"
   if out=$(WEIR_MPI_LIBRARY=libm.so.6 python -c 'import weir' 2>&1); then fail "a wrong WEIR_MPI_LIBRARY is taken"; fi

@@ -73,7 +73,7 @@ def candidates(folder: pathlib.Path) -> Iterator[Tuple[str, str]]:
 
 
 def find(folder: pathlib.Path) -> Mpi:
-    """Loads the first library of MPICH's ABI that there is, for a package in `folder`. Raises MpiError if there is none."""
+    """Loads the first library of MPICH's ABI, for a package in `folder`. Raises MpiError if it finds no such library."""
     chosen = os.environ.get("WEIR_MPI_LIBRARY")
     tried: List[str] = []
     for path, origin in [(chosen, "WEIR_MPI_LIBRARY")] if chosen else candidates(folder):
