@@ -12,6 +12,7 @@ from typing import Any, Iterator, List, NamedTuple, Tuple
 NAME = "libmpi.so.12"
 OTHER_NAMES = ("libmpich.so.12",)
 OPEN_MPI = "libmpi.so.40"
+STAND_IN = "mpi_of_another_name"  # the folder of a library that has NAME and nothing else; only the package of a wheel has it
 LIBRARY_OF_MPI = re.compile(r"libmpi(ch)?(_\w+)?\.so")
 
 
@@ -57,8 +58,9 @@ def name_of(vendor: str) -> str:
 def loaded() -> List[str]:
     """Returns the MPI libraries that this process has loaded, for example by mpi4py."""
     with open("/proc/self/maps") as maps:
-        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "/libmpi" in line}
-    return sorted((path for path in paths if LIBRARY_OF_MPI.match(os.path.basename(path))), key=lambda path: (len(path), path))
+        paths = {pathlib.Path(line.split(maxsplit=5)[5].strip()) for line in maps if "/libmpi" in line}
+    found = [str(path) for path in paths if LIBRARY_OF_MPI.match(path.name) and path.parent.name != STAND_IN]
+    return sorted(found, key=lambda path: (len(path), path))
 
 
 def candidates(folder: pathlib.Path) -> Iterator[Tuple[str, str]]:
@@ -114,8 +116,7 @@ def advice(folder: pathlib.Path) -> str:
 
 
 def stand_in(folder: pathlib.Path) -> pathlib.Path:
-    """Returns the library that has NAME and nothing else. Only the package of a wheel has it."""
-    return folder / "mpi_of_another_name" / NAME
+    return folder / STAND_IN / NAME
 
 
 def provide(folder: pathlib.Path) -> None:
