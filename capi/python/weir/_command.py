@@ -13,7 +13,7 @@ def main() -> None:
     folder = pathlib.Path(__file__).resolve().parent
     program = str(folder / "bin/weir")
     if not os.path.exists(program):
-        sys.exit("weir: this package has no command, which only comes in wheels: use the command that was installed with the library")
+        sys.exit("weir: only the package of a wheel has the command: use the one that was installed with the library")
     mpi = _mpi.find(folder)
     # The command needs _mpi.NAME, as the library does, and cannot choose its MPI before it starts.
     before = [mpi.path, str(_mpi.stand_in(folder)), os.environ.get("LD_PRELOAD", "")]

@@ -31,7 +31,7 @@ def mpi4py_family() -> str:
 
 
 def launcher() -> Tuple[str, str]:
-    """Returns the family of the MPI that this process's launcher needs, and its number of processes; empty texts without a launcher."""
+    """Returns the family of the MPI that this process's launcher needs, and its number of processes; empty without a launcher."""
     for variable, family in LAUNCHERS.items():
         if variable in os.environ:
             return family, os.environ[variable]

@@ -1,4 +1,4 @@
-"""Finds the MPI for the library of a wheel, which has every other library inside. Other builds of Weir find their MPI by themselves."""
+"""Finds the MPI for the library of a wheel, which has all other libraries inside. Other builds of Weir need no help with that."""
 from __future__ import annotations
 
 import ctypes
@@ -93,8 +93,8 @@ def find(folder: pathlib.Path) -> Mpi:
         tried.append(f"{path} ({origin}): it is {name_of(vendor) or 'no MPI library'}")
         if vendor and origin == "loaded already" and is_running(library):
             raise MpiError(
-                f"this process runs on {name_of(vendor)}, which mpi4py or another module has started ({path}), and this package is for "
-                "MPICH and libraries of its ABI: use that module with MPICH, or build Weir for the MPI that is in use"
+                f"this process runs on {name_of(vendor)}, which mpi4py or another module has started ({path}), and this package is "
+                "for MPICH and libraries of its ABI: use that module with MPICH, or build Weir for the MPI that is in use"
             )
     raise MpiError("\n  ".join(["no MPI library of MPICH's ABI was found. Tried:", *tried]) + f"\n{advice(folder)}")
 
@@ -109,8 +109,8 @@ def advice(folder: pathlib.Path) -> str:
         except OSError:
             continue
         return (
-            f"Only {vendor} is installed, which has another ABI: install MPICH beside it with `pip install mpich`, and start programs "
-            "with the mpiexec that comes with it; or build Weir for Open MPI from its sources"
+            f"Only {vendor} is installed, which has another ABI: install MPICH beside it with `pip install mpich`, and start "
+            "programs with the mpiexec that comes with it; or build Weir for Open MPI from its sources"
         )
     return "Install one: `pip install mpich`, which the extra weir[mpi] brings, too; or load the module of your site's MPI"
 
