@@ -14,5 +14,6 @@ int main(int argc, char** argv) {
   weir::cli::add_schedules(app);
   weir::cli::add_adam(app);
   weir::cli::add_pto(app);
+  weir::cli::add_start(app);
   return weir::cli::run_program(app, argc, argv);
 }

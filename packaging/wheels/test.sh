@@ -43,8 +43,15 @@ run() { # NAME MPIEXEC MPI: the program on 1, 2 and 4 ranks, with an MPI whose p
     out=$("$2" "${options[@]}" -n "$ranks" python "$work/sum.py" "$work/states-$1-$ranks" "$3") || fail "$1, $ranks ranks"
     [ "$(sort <<<"$out")" = "$(for ((i = 0; i < ranks; ++i)); do echo "rank $i of $ranks: ok"; done)" ] || fail "$1, $ranks ranks: $out"
   done
+  # Without a launcher of MPI, as torchrun starts processes.
+  out=$(for ((i = 0; i < 4; ++i)); do
+    RANK=$i WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port python "$work/sum.py" "$work/states-$1-started" "$3" &
+  done; wait)
+  port=$((port + 20))
+  [ "$family" = openmpi ] || [ "$(sort <<<"$out")" = "$(for ((i = 0; i < 4; ++i)); do echo "rank $i of 4: ok"; done)" ] || fail "$1, started by Weir: $out"
   echo "   $1: ok"
 }
+port=$((20000 + RANDOM % 10000))
 
 bench() { # MPIEXEC: the command on 2 ranks
   local out

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/commands.hpp"
+#include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {
@@ -20,7 +21,7 @@ FusionHost host() {
 
 void run(const FusionOptions& options) {
   std::vector<FusionModel> models = load_models(options.models);
-  MPI_Init(nullptr, nullptr);
+  start_mpi();
   const Communicator comm(MPI_COMM_WORLD);
   if (comm.rank() == 0) require_writable(options.json);
   bench_fusion(comm, options, std::move(models), host());

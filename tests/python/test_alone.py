@@ -110,15 +110,17 @@ if len(sys.argv) > 1:
 
 
 def test_which_library_under_torchrun(tmp_path):
-    """Only MPICH can be started without its own launcher."""
+    """Weir can only start MPICH."""
     shutil.copytree(PACKAGE, tmp_path / "weir", ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
-    of_torchrun = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    several = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     for environment, first in (
         ({}, "openmpi"),
-        (of_torchrun, "mpich"),
-        ({**of_torchrun, "OMPI_COMM_WORLD_SIZE": "1"}, "openmpi"),
-        ({**of_torchrun, "PMIX_RANK": "0"}, "openmpi"),
-        ({**of_torchrun, "PMI_SIZE": "1"}, "mpich"),
+        ({"WORLD_SIZE": "1"}, "openmpi"),
+        (several, "mpich"),
+        ({**several, "OMPI_COMM_WORLD_SIZE": "2"}, "openmpi"),
+        ({**several, "OMPI_COMM_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}, "mpich"),
+        ({**several, "PMIX_RANK": "0"}, "openmpi"),
+        ({**several, "PMI_SIZE": "2"}, "mpich"),
     ):
         tried = path_of_library(tmp_path, LD_LIBRARY_PATH=None, **environment).splitlines()
         line = next(line for line in tried if "(the package's own folder)" in line)

@@ -15,9 +15,7 @@ MAJOR = _abi.VERSION[0]
 NAMES = {"Open MPI": f"libweir-openmpi.so.{MAJOR}", "MPICH": f"libweir-mpich.so.{MAJOR}"}
 # What a launcher leaves in the environment of the processes that it starts.
 LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH"}
-# What torchrun leaves there, and what any launcher of an MPI does. After torchrun, Weir starts MPICH itself.
-OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR")
-OF_MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_FD", "PMI_PORT", "PMI_RANK", "PMIX_RANK")
+OF_LAUNCHERS = ("PMI_FD", "PMI_PORT", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE")
 
 
 class LibraryError(ImportError):
@@ -30,14 +28,18 @@ def mpi4py_family() -> str:
     return family_of(mpi4py.Get_library_version()) if mpi4py is not None else ""
 
 
+def weir_starts_mpi() -> bool:
+    """Returns whether Weir starts MPI in this process, because torchrun or the like has started it. It can only start MPICH."""
+    size = os.environ.get("WORLD_SIZE", "")
+    several = size.isdecimal() and int(size) > 1
+    return several and ("TORCHELASTIC_RUN_ID" in os.environ or not any(name in os.environ for name in OF_LAUNCHERS))
+
+
 def launcher() -> Tuple[str, str]:
     """Returns the family of the MPI that this process's launcher needs, and its number of processes; empty without a launcher."""
-    for variable, family in LAUNCHERS.items():
-        if variable in os.environ:
-            return family, os.environ[variable]
-    if all(name in os.environ for name in OF_TORCHRUN) and not any(name in os.environ for name in OF_MPI):
+    if weir_starts_mpi():
         return "MPICH", os.environ["WORLD_SIZE"]
-    return "", ""
+    return next(((family, os.environ[variable]) for variable, family in LAUNCHERS.items() if variable in os.environ), ("", ""))
 
 
 def candidates() -> Iterator[Tuple[str, str]]:

@@ -21,15 +21,15 @@ SUM_TYPES = {
 
 
 def everybody() -> Communicator:
-    """Returns a communicator of all ranks. ArgumentError if PyTorch's job has another number: processes that torchrun starts, not
-    mpirun, are alone in MPI."""
+    """Returns a communicator of all ranks. ArgumentError if PyTorch's job has another number."""
     comm = Communicator()
     ranks, who = os.environ.get("WORLD_SIZE", ""), "WORLD_SIZE says"
     if dist.is_available() and dist.is_initialized():
         ranks, who = str(dist.get_world_size()), "torch.distributed has"
     if ranks.isdecimal() and int(ranks) != comm.size:
         raise ArgumentError(
-            f"{who} {ranks} ranks, and MPI has {comm.size}: start all ranks by one mpirun, or give a communicator of those that you want"
+            f"{who} {ranks} ranks, and MPI has {comm.size}: start all ranks by one mpirun or torchrun, or give a communicator of "
+            "those that you want"
         )
     return comm
 

@@ -83,7 +83,8 @@ def require_few(call: str, rank: int, size: int) -> None:
 class Communicator:
     """A group of ranks and the machine under them.
 
-    Communicator()              all ranks of the program. Initialises MPI, unless that has been done; needs no mpi4py.
+    Communicator()              all ranks of the program, which mpirun, srun or torchrun has started. Initialises MPI, unless that
+                                has been done; needs no mpi4py.
     Communicator(mpi4py_comm)   the ranks of an intracommunicator of mpi4py, which is duplicated. An MPI_Fint is fine, too.
 
     Making it is collective, and so is close(). `with` calls close(); otherwise the end of the process does, for several

@@ -16,7 +16,8 @@ The part of a gradient that is not delivered waits in a residual of its paramete
 which is 0 where nothing was delivered. To save, use state_dict() and load_state_dict() of a GradientAllreduce; the `allreduce` of
 FusedGradients goes into a weir.Checkpoint.
 
-Needs PyTorch 1.13 or later. mpirun starts the programs; init_process_group() makes the process group that DDP needs for itself.
+Needs PyTorch 1.13 or later. torchrun or mpirun starts the programs. Under mpirun, init_process_group() makes the process group that
+DDP needs for itself; under torchrun, torch.distributed's own does.
 """
 from __future__ import annotations
 
@@ -662,7 +663,7 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     ranks = dist.get_world_size(model.process_group)
     if ranks != comm.size:
         raise ArgumentError(
-            f"the process group of the model has {ranks} ranks, the communicator {comm.size}: start all ranks by one mpirun, and "
+            f"the process group of the model has {ranks} ranks, the communicator {comm.size}: start all ranks by one mpirun or torchrun, and "
             "make both of the same ranks"
         )
     state = GradientAllreduce(model, comm, **keywords)
