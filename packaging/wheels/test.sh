@@ -41,17 +41,22 @@ run() { # NAME MPIEXEC MPI: the program on 1, 2 and 4 ranks, with an MPI whose p
   [ "$out" = "rank 0 of 1: ok" ] || fail "$1, 1 rank: $out"
   for ranks in 2 4; do
     out=$("$2" "${options[@]}" -n "$ranks" python "$work/sum.py" "$work/states-$1-$ranks" "$3") || fail "$1, $ranks ranks"
-    [ "$(sort <<<"$out")" = "$(for ((i = 0; i < ranks; ++i)); do echo "rank $i of $ranks: ok"; done)" ] || fail "$1, $ranks ranks: $out"
+    [ "$(sort <<<"$out")" = "$(expected "$ranks")" ] || fail "$1, $ranks ranks: $out"
   done
-  # Without a launcher of MPI, as torchrun starts processes.
-  out=$(for ((i = 0; i < 4; ++i)); do
-    RANK=$i WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port python "$work/sum.py" "$work/states-$1-started" "$3" &
-  done; wait)
-  port=$((port + 20))
-  [ "$family" = openmpi ] || [ "$(sort <<<"$out")" = "$(for ((i = 0; i < 4; ++i)); do echo "rank $i of 4: ok"; done)" ] || fail "$1, started by Weir: $out"
   echo "   $1: ok"
 }
-port=$((20000 + RANDOM % 10000))
+expected() { # RANKS: what the program prints, sorted
+  local i
+  for ((i = 0; i < $1; ++i)); do echo "rank $i of $1: ok"; done
+}
+run_without_launcher() { # NAME MPI: the program on 4 ranks, which are started as torchrun starts them
+  local rank out port=$((20000 + RANDOM % 10000))
+  out=$(for rank in 0 1 2 3; do
+    RANK=$rank WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port python "$work/sum.py" "$work/states-$1-started" "$2" &
+  done; wait)
+  [ "$(sort <<<"$out")" = "$(expected 4)" ] || fail "$1, 4 ranks without a launcher: $out"
+  echo "   $1, without a launcher: ok"
+}
 
 bench() { # MPIEXEC: the command on 2 ranks
   local out
@@ -80,6 +85,7 @@ for wheel in "$@"; do
   system=$(/sbin/ldconfig -p | sed -n 's/^\s*libmpi\(ch\)\?\.so\.12 .* => //p' | head -1)
   if [ -n "$system" ]; then
     run "the system's MPI" mpiexec.mpich "$(dirname "$(realpath "$system")")"
+    run_without_launcher "the system's MPI" "$(dirname "$(realpath "$system")")"
     bench mpiexec.mpich
   else
     if out=$(python -c 'import weir' 2>&1); then fail "there is no MPI, and import weir did not say so"; fi
@@ -89,6 +95,7 @@ for wheel in "$@"; do
   export WEIR_MPI_LIBRARY=$venv/lib/libmpi.so.12
   [ -n "$system" ] || unset WEIR_MPI_LIBRARY
   run "PyPI's MPICH" "$venv/bin/mpiexec" "$venv"
+  run_without_launcher "PyPI's MPICH" "$venv"
   bench "$venv/bin/mpiexec"
   # With a table of a network that is inside the wheel.
   out=$("$venv/bin/mpiexec" -n 2 weir bench fusion --scheme dense --shrink 1000 --rate 1000000 --iterations 1 --warmup 0) || fail "weir bench fusion"
