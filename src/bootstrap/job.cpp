@@ -79,11 +79,10 @@ std::string interface_towards(const std::string& name, int port) {
   return "";
 }
 
-constexpr std::string_view refused = "refused ";
+constexpr std::string_view refused = "refused ", missing = "refused after ";
 
 [[noreturn]] void fail_refused(std::string_view line) {
-  const std::string text(line.substr(refused.size()));
-  throw Error(text.starts_with("after ") ? WEIR_ERR_TIMEOUT : WEIR_ERR_SETTING, text);
+  throw Error(line.starts_with(missing) ? WEIR_ERR_TIMEOUT : WEIR_ERR_SETTING, std::string(line.substr(refused.size())));
 }
 
 /// Says hello at one address. Returns whether the server there is ours; sets `problem` if not.
@@ -101,27 +100,28 @@ bool says_wait(Connection& connection, const Address& address, const std::string
 Connection find_server(const Launch& launch, const std::string& hello, double timeout_seconds) {
   const Clock::time_point deadline = Clock::now() + duration(timeout_seconds);
   auto pause = std::chrono::milliseconds(10);
-  while (true) {
-    std::string problems;
-    for (int port = launch.first_port; port <= launch.last_port; ++port) {
+  std::string problems;
+  while (Clock::now() < deadline) {
+    problems.clear();
+    for (int port = launch.first_port; port <= launch.last_port && (port == launch.first_port || Clock::now() < deadline); ++port) {
       std::string problem;
-      for (const Address& address : resolve(launch.master_address, port, problem)) {
+      const std::vector<Address> addresses = resolve(launch.master_address, port, problem);
+      for (const Address& address : addresses) {
         Connection connection{connect_to(address, connect_seconds, problem)};
         if (connection.descriptor.is_open() && says_wait(connection, address, hello, problem)) return connection;
-        if (!problem.empty()) problems += (problems.empty() ? "" : "; ") + std::exchange(problem, {});
+        problems += (problems.empty() ? "" : "; ") + problem;
       }
-      if (!problem.empty() && port == launch.first_port) problems = problem;
-    }
-    if (Clock::now() > deadline) {
-      fail(WEIR_ERR_TIMEOUT,
-           "rank {} of {} on {} has not found rank 0 at {} in {:.0f} s ({}): see that rank 0 was started, that MASTER_ADDR is an "
-           "address of its node that this node reaches, and that no firewall closes ports {} to {}",
-           launch.rank, launch.size, host_name(), launch.master_address, timeout_seconds, problems.substr(0, 400),
-           launch.first_port, launch.last_port);
+      if (addresses.empty()) problems = problem;
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::milliseconds(500));
   }
+  fail(WEIR_ERR_TIMEOUT,
+       "rank {} of {} on {} has not found rank 0 at {} in {:.0f} s ({}): see that rank 0 was started, that MASTER_ADDR is an "
+       "address "
+       "of its node that this node reaches, and that no firewall closes ports {} to {}",
+       launch.rank, launch.size, host_name(), launch.master_address, timeout_seconds, problems.substr(0, 400), launch.first_port,
+       launch.last_port);
 }
 
 std::string version_text() {
@@ -156,7 +156,10 @@ void Job::join(const Launch& launch, const Settings& settings) {
     connection = find_server(launch, hello.line(), settings.timeout_seconds);
   }
   const std::optional<std::string> line = connection.next(Clock::now() + duration(settings.timeout_seconds + grace_seconds));
-  if (line && line->starts_with(refused)) fail_refused(*line);
+  if (line && line->starts_with(refused)) {
+    if (server_ && !line->starts_with(missing)) server_->wait_until_left(leave_seconds);  // those that come later hear it, too
+    fail_refused(*line);
+  }
   if (!line || !line->starts_with("go ")) {
     fail(WEIR_ERR_TRANSPORT, "rank 0 on {} has ended before all ranks had come: its own error says why", launch.master_address);
   }

@@ -230,6 +230,7 @@ void Server::greet(Client& client, std::string_view line) {
                        hello.size, hello.rank, hello.host, own_.size, own_.host));
   }
   if (stage_ == Stage::refusing) {
+    ++left_;
     send(client, shared(fmt::format("refused {}\n", refusal_)));
     return;
   }
@@ -261,6 +262,7 @@ void Server::start() {
 void Server::refuse(const std::string& why) {
   stage_ = Stage::refusing;
   refusal_ = why;
+  left_ += come_;
   send_to_all(fmt::format("refused {}\n", why));
 }
 
@@ -293,10 +295,10 @@ void Server::lose(Client& client) {
     --come_;
     return;
   }
+  if (stage_ == Stage::refusing) return;
   ++left_;
-  if (stage_ == Stage::running)
-    send_to_all(fmt::format("lost {} rank {} (process {} on {}) has ended without finalising MPI\n", client.hello.rank,
-                            client.hello.rank, client.hello.process, client.hello.host));
+  send_to_all(fmt::format("lost {} rank {} (process {} on {}) has ended without finalising MPI\n", client.hello.rank,
+                          client.hello.rank, client.hello.process, client.hello.host));
 }
 
 void Server::finish_barrier() {

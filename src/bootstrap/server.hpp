@@ -64,7 +64,7 @@ class Server {
 
   /// Returns this process's own connection. Call it once.
   [[nodiscard]] Descriptor own_connection() { return std::move(own_end_); }
-  /// Waits until every process has left, at most `seconds`. Call it after rank 0's own has.
+  /// Waits until every process has left, or has heard that the job cannot start; at most `seconds`.
   void wait_until_left(double seconds) const;
   /// Closes all descriptors in a child of fork(), which has no thread that serves them.
   void close_in_child() noexcept;

@@ -62,7 +62,7 @@ anew # two jobs at once whose ports overlap: each finds its own
 start 0 2 TORCHELASTIC_RUN_ID=a
 start 2 3 TORCHELASTIC_RUN_ID=b
 start 1 3 TORCHELASTIC_RUN_ID=b
-for ((i = 0; i < 50; i++)); do [ -s "$work/never" ] || sleep 0.01; done
+sleep 0.5
 env RANK=0 WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port TORCHELASTIC_RUN_ID=b "$program" > "$work/b0.out" 2> "$work/b0.err" &
 other=$!
 ended 1 0; ended 2 0; wait $other || fail "rank 0 of the second job"
@@ -148,6 +148,24 @@ if [ "$(id -u)" = 0 ] && unshare -mn true 2> /dev/null; then
   says 0 out "rank 0 of 2"
   says 0 out "rank 1 of 2"
   echo "IPv6 only, no /dev/shm"
+
+  anew # the name of the host as Debian writes it into /etc/hosts
+  echo "127.0.1.1 trap" > "$work/hosts"
+  unshare -m bash -c '
+    mount --bind "$1" /etc/hosts
+    export WORLD_SIZE=2 MASTER_ADDR=trap MASTER_PORT=$2
+    RANK=1 "$0" & RANK=0 "$0"; wait' "$program" "$work/hosts" "$port" > "$work/0.out" 2> "$work/0.err"
+  says 0 out "rank 0 of 2"
+  echo "a name that resolves to 127.0.1.1"
+
+  anew # packets that nobody answers, as behind a firewall
+  unshare -mn bash -c '
+    ip link set lo up
+    ip link add dead type dummy && ip addr add 10.99.0.1/24 dev dead && ip link set dead up
+    RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.99.0.2 MASTER_PORT=29500 WEIR_TIMEOUT=3 "$0"' "$program" > "$work/0.out" 2> "$work/0.err"
+  says 0 err "has not found rank 0 at 10.99.0.2 in 3 s (10.99.0.2:29501: "
+  says 0 err "that no firewall closes ports 29501 to 29516"
+  echo "a firewall"
 else
-  echo "IPv6 only, no /dev/shm: skipped, which needs root"
+  echo "namespaces (IPv6 only, no /dev/shm, 127.0.1.1, firewalls): skipped, which needs root"
 fi
