@@ -5,6 +5,9 @@
     model = DistributedDataParallel(model)
     model.register_comm_hook(*weir.torch.ddp_hook(model, density=0.01))
 
+    fully_shard(model)
+    gradients = weir.torch.fsdp_hook(model, density=0.01)     # the same for FSDP2
+
     weir.torch.all_reduce_gradients(model, density=0.01)      # a plain loop: between backward() and the optimizer's step()
 
     gradients = weir.torch.fuse_gradients(model, density=0.01)
@@ -37,6 +40,7 @@ from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
 from ._torch_diloco import DiLoCo
 from ._torch_embedding import Embedding
+from ._torch_fsdp import ShardedGradients, fsdp_hook
 from ._torch_models import SUM_TYPES, contiguous, entry_of, parameters_of, trainable
 from ._torch_optimizer import LayerOptimizer
 from ._torch_start import everybody, init_process_group
@@ -52,8 +56,10 @@ __all__ = [
     "FusedGradients",
     "GradientAllreduce",
     "LayerOptimizer",
+    "ShardedGradients",
     "all_reduce_gradients",
     "ddp_hook",
+    "fsdp_hook",
     "fuse_gradients",
     "init_process_group",
 ]
