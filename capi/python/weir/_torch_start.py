@@ -11,9 +11,8 @@ from typing import Any, Dict, Optional
 import torch.distributed as dist
 
 from ._handles import Process
-from ._library import check, lib
 from ._types import ArgumentError, StateError
-from .communicator import Communicator
+from .communicator import Communicator, initialise
 
 SIOCGIFADDR = 0x8915  # of Linux: the address of a network interface
 
@@ -39,7 +38,7 @@ def start_by_store() -> None:
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update({name: str(value) for name, value in ours.items()})
     try:
-        check(lib.weir_init())
+        initialise()
     finally:
         for name, value in before.items():
             if value is None:
