@@ -8,8 +8,8 @@ usage() {
 Usage: hdf5.sh [--source TARBALL] PREFIX
 
 Then configure Weir with PKG_CONFIG_PATH=PREFIX/lib/pkgconfig. Debian's HDF5 reads files from the web, too, and so needs curl, OpenSSL and
-thirty more libraries, which no archive and no wheel should carry. Without --source, 'apt-get source hdf5' gets it, which needs a deb-src
-line in apt's sources. Needs a C compiler, make and zlib1g-dev.
+thirty more libraries, which no archive and no wheel should carry. Without --source, 'apt-get source hdf5' gets it. If apt's sources have
+no deb-src line, a copy of them below the temporary folder has one. Needs a C compiler, make and zlib1g-dev.
 END
 }
 
@@ -27,10 +27,20 @@ prefix=$(realpath -m "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/source" "$work/build"
+# Does what a deb-src line in apt's sources would allow, without changing them.
+apt_without_deb_src() {
+  local own=$work/apt options file
+  mkdir -p "$own"/{parts,lists/partial,cache/archives/partial}
+  sed 's/^deb /deb-src /' /etc/apt/sources.list >"$own/sources.list" 2>/dev/null || touch "$own/sources.list"
+  for file in /etc/apt/sources.list.d/*.list; do [ ! -e "$file" ] || sed 's/^deb /deb-src /' "$file" >"$own/parts/${file##*/}"; done
+  for file in /etc/apt/sources.list.d/*.sources; do [ ! -e "$file" ] || sed 's/^Types:.*/Types: deb-src/' "$file" >"$own/parts/${file##*/}"; done
+  options=(-o "Dir::Etc::SourceList=$own/sources.list" -o "Dir::Etc::SourceParts=$own/parts" -o "Dir::State::Lists=$own/lists" -o "Dir::Cache=$own/cache")
+  apt-get "${options[@]}" -q update && (cd "$work" && apt-get "${options[@]}" -q source --download-only hdf5)
+}
 if [ -z "$source" ]; then
-  (cd "$work" && apt-get -q source --download-only hdf5) >"$work/apt.log" 2>&1 || {
+  { (cd "$work" && apt-get -q source --download-only hdf5) || apt_without_deb_src; } >"$work/apt.log" 2>&1 || {
     tail -3 "$work/apt.log" >&2
-    echo "hdf5.sh: 'apt-get source hdf5' got nothing: add a deb-src line to apt's sources, or give --source TARBALL" >&2
+    echo "hdf5.sh: 'apt-get source hdf5' got nothing: give --source TARBALL" >&2
     exit 1
   }
   source=$(ls "$work"/hdf5_*.orig.tar.*)

@@ -14,7 +14,7 @@ A root with the smallest set of packages of a release is made: of Debian (bookwo
                     built on that release
   --build-deb       the same with .deb for Open MPI that are built in such a root first
   --archive BUILD   the .tar.gz of a build folder, with HDF5 from hdf5.sh, is made, unpacked in /opt, and used
-  --wheel FILE      the wheel is installed in a virtual environment, and used
+  --wheel FILE      the wheel is installed in a virtual environment and used: without an MPI of the system, beside Open MPI, and beside MPICH
   --keep DIR        leaves the packages there
   --base DIR        copies a root that debootstrap has made instead of making one
 Each is used with 1 and 2 ranks. Needs root, debootstrap, and the mirrors of the release and PyPI; says 'skipped: ...' without.
@@ -153,6 +153,10 @@ if [ ${#wheels[@]} -gt 0 ]; then
     cp -L "$PIP_CERT" "$root/root/certificates.pem"
     certificates=PIP_CERT=/root/certificates.pem
   fi
-  in_root "cd /root && $certificates ./test.sh *.whl" || fail "the wheels"
+  in_root "cd /root && $certificates ./test.sh *.whl" || fail "the wheels, without an MPI of the system"
+  for mpi in openmpi-bin mpich; do
+    apt "install --no-install-recommends $mpi"
+    in_root "cd /root && $certificates ./test.sh *.whl" || fail "the wheels, beside the package $mpi"
+  done
 fi
 echo "clean root, $suite: ok"

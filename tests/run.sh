@@ -32,8 +32,8 @@ Installs the packages that are missing, builds, and runs tests through CTest.
   --no-install   never call apt-get: stop when a package is missing
 
 Stages of --all:
-  cases          every case of every test, on the build with Open MPI (and CUDA, where its compiler is); the fuzzers under sanitizers are
-                 among address and thread
+  cases          every case of every test, on the build with Open MPI (and CUDA, where its compiler is), and the wheel for Python; the
+                 fuzzers under sanitizers are among address and thread
   mpich          the tests that use MPI, on a build with MPICH, without precompiled headers
   cluster        the sparse algorithms across network namespaces, SLURM, and where /dev/shm is small, with both MPIs (needs root)
   address        unit, collective, table, checkpoint, sample cache and compressor tests with AddressSanitizer and UndefinedBehaviorSanitizer
@@ -72,9 +72,9 @@ done
 [ "$half" = both ] || [ ${#stages[@]} -gt 0 ] || fail "--half needs a --stage; see --help"
 [ ${#stages[@]} -gt 0 ] || stages=(usual)
 
-# Only the web site needs these packages; with their dependencies they are a download of 67 MB.
+# Only the web site and the wheel need these packages; with their dependencies they are a download of 67 MB.
 if [[ " ${stages[*]} " == *" cases "* ]]; then
-  packages+=(doxygen python3-sphinx python3-myst-parser furo python3-breathe python3-sphinx-copybutton python3-sphinx-inline-tabs)
+  packages+=(python3-venv doxygen python3-sphinx python3-myst-parser furo python3-breathe python3-sphinx-copybutton python3-sphinx-inline-tabs)
 fi
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
@@ -168,18 +168,18 @@ choose_labels() {
 run_usual() {
   local stamp=$build/passed labels changed=()
   export TEST_EVERY=$every TEST_OFFSET=$offset
-  echo "Runs one of $every cases of large grids, from $((offset % every)) on. Leaves out the others, GPU code's compiler, and --all's stages mpich, cluster, address, thread."
+  echo "Runs one of $every cases of large grids, from $((offset % every)) on. Leaves out the others, GPU code's compiler, the wheel, and --all's stages mpich, cluster, address, thread."
   touch "$stamp.next" # before the check of files, so that later changes count next time
   choose_labels "$stamp"
   [ -z "$labels" ] || echo "Since all passed, only these have changed: ${changed[*]}. Runs the labels $labels; --every-label runs all."
   build_openmpi OFF ON
-  run_tests openmpi -LE cluster ${labels:+-L "^($labels)$"}
+  run_tests openmpi -LE 'cluster|wheel' ${labels:+-L "^($labels)$"}
   mv "$stamp.next" "$stamp"
 }
 run_cases() {
   if [ "$half" = both ]; then export TEST_EVERY=1; else export TEST_EVERY=2 TEST_OFFSET=$half; fi
   build_openmpi AUTO OFF weir_simulate_fusion weir_simulate_pto
-  run_tests openmpi -LE cluster
+  if [ "$half" = 2 ]; then run_tests openmpi -LE 'cluster|wheel'; else run_tests openmpi -LE cluster; fi
 }
 run_mpich() {
   export TEST_EVERY=1

@@ -60,6 +60,73 @@ def test_where_the_library_is_looked_for(tmp_path):
     assert path_of_library(tmp_path, LD_LIBRARY_PATH=str(tmp_path)) == "libweir-mpich.so.0\n"
 
 
+def test_the_mpi_of_a_wheel(tmp_path):
+    """A wheel's library asks for libmpi.so.12. Here no library of Weir is loaded, only what the wheel's package would give it."""
+    (tmp_path / "lib/python3/site-packages/weir/mpi_of_another_name").mkdir(parents=True)
+    folder = tmp_path / "lib/python3/site-packages/weir"
+    (folder / "mpi_of_another_name/libmpi.so.12").touch()
+    script = f"""
+import ctypes, importlib.util, pathlib, sys
+spec = importlib.util.spec_from_file_location("_mpi", {str(PACKAGE / "_mpi.py")!r})
+sys.modules["_mpi"] = _mpi = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(_mpi)
+if len(sys.argv) > 1:
+    started = ctypes.CDLL(sys.argv[1])
+    started.MPI_Init(None, None)
+try:
+    mpi = _mpi.find(pathlib.Path({str(folder)!r}))
+    print(mpi.path, mpi.origin)
+except _mpi.MpiError as error:
+    print(error)
+if len(sys.argv) > 1:
+    started.MPI_Finalize()
+"""
+
+    def found(*arguments, **environment):
+        finished = run_alone(script, *arguments, LD_LIBRARY_PATH=None, **environment)
+        assert finished.returncode == 0, finished
+        return finished.stdout
+
+    assert "libc.so.6 (WEIR_MPI_LIBRARY): it is no MPI library\nSet WEIR_MPI_LIBRARY to" in found(WEIR_MPI_LIBRARY="libc.so.6")
+    installed = {}
+    for name in ("libmpi.so.12", "libmpich.so.12", "libmpi.so.40"):
+        try:
+            ctypes.CDLL(name, mode=os.RTLD_LAZY)
+            installed[name] = True
+        except OSError:
+            installed[name] = False
+    text = found()
+    if installed["libmpi.so.12"] or installed["libmpich.so.12"]:
+        name = "libmpi.so.12" if installed["libmpi.so.12"] else "libmpich.so.12"
+        assert text == f"{name} the loader's path\n", text
+        assert found(name).endswith(" loaded already\n")
+    elif installed["libmpi.so.40"]:
+        assert f"{tmp_path}/lib/libmpi.so.12 (this environment): not there" in text and "Only Open MPI v" in text, text
+    else:
+        assert "Install one: `pip install mpich`" in text, text
+    if installed["libmpi.so.40"]:
+        assert "(WEIR_MPI_LIBRARY): it is Open MPI v" in found(WEIR_MPI_LIBRARY="libmpi.so.40")
+        assert "this process runs on Open MPI v" in found("libmpi.so.40")
+
+
+def test_which_library_under_torchrun(tmp_path):
+    """Weir can only start MPICH."""
+    shutil.copytree(PACKAGE, tmp_path / "weir", ignore=shutil.ignore_patterns("__pycache__", "*.so*"))
+    several = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+    for environment, first in (
+        ({}, "openmpi"),
+        ({"WORLD_SIZE": "1"}, "openmpi"),
+        (several, "mpich"),
+        ({**several, "OMPI_COMM_WORLD_SIZE": "2"}, "openmpi"),
+        ({**several, "OMPI_COMM_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "none"}, "mpich"),
+        ({**several, "PMIX_RANK": "0"}, "openmpi"),
+        ({**several, "PMI_SIZE": "2"}, "mpich"),
+    ):
+        tried = path_of_library(tmp_path, LD_LIBRARY_PATH=None, **environment).splitlines()
+        line = next(line for line in tried if "(the package's own folder)" in line)
+        assert f"libweir-{first}.so.0" in line, (environment, tried)
+
+
 def test_mpi4py_first():
     why = why_no_mpi4py()
     if why and "built" not in why:

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 
 import weir
+from weir import _mpi
 from weir._library import lib
 
 IMPORT = "import time; begin = time.perf_counter(); import weir; print(time.perf_counter() - begin)"
@@ -40,7 +41,7 @@ def info() -> None:
                     ("weir", f"{weir.__version__} (Python {sys.version.split()[0]}, NumPy {np.__version__})"),
                     ("library", f"{'.'.join(map(str, versions.native))}, {versions.path}"),
                     ("built for", versions.mpi_family),
-                    ("MPI", versions.mpi_library.splitlines()[0]),
+                    ("MPI", ", ".join([versions.mpi_library.splitlines()[0], *_mpi.loaded()[:1]])),
                     ("ranks", str(comm.size)),
                 ]
             )

@@ -7,24 +7,19 @@ import pathlib
 import sys
 from typing import Any, Iterator, List, Optional, Tuple
 
-from . import _abi
+from . import _abi, _mpi
+from ._mpi import family_of
 from ._types import ERRORS, InternalError
 
 MAJOR = _abi.VERSION[0]
 NAMES = {"Open MPI": f"libweir-openmpi.so.{MAJOR}", "MPICH": f"libweir-mpich.so.{MAJOR}"}
 # What a launcher leaves in the environment of the processes that it starts.
 LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "Open MPI", "PMI_SIZE": "MPICH"}
+OF_LAUNCHERS = ("PMI_FD", "PMI_PORT", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE")
 
 
 class LibraryError(ImportError):
     """No libweir was found that fits. The text names everything that was tried, and why it was refused."""
-
-
-def family_of(vendor: str) -> str:
-    """Returns the family of an MPI library, by the name that it gives itself. Libraries that share MPICH's ABI are one family."""
-    if vendor.startswith("Open MPI"):
-        return "Open MPI"
-    return "MPICH" if any(name in vendor for name in ("MPICH", "Intel", "MVAPICH", "CRAY")) else ""
 
 
 def mpi4py_family() -> str:
@@ -33,8 +28,17 @@ def mpi4py_family() -> str:
     return family_of(mpi4py.Get_library_version()) if mpi4py is not None else ""
 
 
+def weir_starts_mpi() -> bool:
+    """Returns whether Weir starts MPI in this process, because torchrun or the like has started it. It can only start MPICH."""
+    size = os.environ.get("WORLD_SIZE", "")
+    several = size.isdecimal() and int(size) > 1
+    return several and ("TORCHELASTIC_RUN_ID" in os.environ or not any(name in os.environ for name in OF_LAUNCHERS))
+
+
 def launcher() -> Tuple[str, str]:
-    """Returns the family of the MPI whose launcher has started this process, and the number of processes; empty without one."""
+    """Returns the family of the MPI that this process's launcher needs, and its number of processes; empty without a launcher."""
+    if weir_starts_mpi():
+        return "MPICH", os.environ["WORLD_SIZE"]
     return next(((family, os.environ[variable]) for variable, family in LAUNCHERS.items() if variable in os.environ), ("", ""))
 
 
@@ -89,6 +93,14 @@ def family_problem(library: Any) -> Optional[str]:
     return None
 
 
+def provide_mpi(folder: pathlib.Path) -> None:
+    """Loads the MPI for the library in `folder`, if it has come in a wheel. Otherwise the loader does."""
+    try:
+        _mpi.provide(folder)
+    except _mpi.MpiError as error:
+        raise LibraryError(str(error)) from None
+
+
 def load() -> Tuple[Any, str]:
     """Returns the library and its path."""
     tried: List[str] = []
@@ -97,6 +109,8 @@ def load() -> Tuple[Any, str]:
             tried.append(f"{path} ({origin}): not there")
             continue
         try:
+            if origin == "the package's own folder":
+                provide_mpi(pathlib.Path(path).parent)
             library = declared(path)
             problem = family_problem(library)
             if problem is None:
