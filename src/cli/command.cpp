@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -18,7 +18,7 @@ namespace weir::cli {
 namespace {
 
 /// Accepts a number for which `good` is true. Otherwise the error is "X must be `what`".
-CLI::Validator number_that(bool (*good)(double), const char* what, const char* type) {
+CLI::Validator number_that(const std::function<bool(double)>& good, const std::string& what, const std::string& type) {
   return {[good, what](std::string& text) {
             double number = 0;
             const bool is_good = CLI::detail::lexical_cast(text, number) && good(number);
@@ -27,19 +27,19 @@ CLI::Validator number_that(bool (*good)(double), const char* what, const char* t
           type};
 }
 
-template <class T>
-Option add_option(CLI::App* app, const std::string& names, T& value, const std::string& help) {
-  return Option(app->add_option(names, value, help));
+/// Accepts a path for which `why_not` returns "".
+CLI::Validator path_that(std::string (*why_not)(const std::filesystem::path&), const char* type) {
+  return {[why_not](const std::string& path) {
+            const std::string wrong = why_not(path);
+            return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
+          },
+          type};
 }
 
-template <class T>
-Option add_with_default(CLI::App* app, const std::string& names, T& value, const std::string& help) {
-  return Option(app->add_option(names, value, help)->capture_default_str());
-}
-
-template <class T>
-Option add_unless_empty(CLI::App* app, const std::string& names, T& value, const std::string& help) {
-  return value.empty() ? add_option(app, names, value, help) : add_with_default(app, names, value, help);
+std::string why_no_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(path, error);
+  return error ? error.message() : folder ? "" : "it is no folder";
 }
 
 constexpr std::size_t help_width = 100, help_column = 30;
@@ -167,37 +167,17 @@ Option Option::non_negative() const {
 Option Option::between(int least, int most) const { return between(std::int64_t{least}, std::int64_t{most}); }
 Option Option::between(std::int64_t least, std::int64_t most) const { return Option(option_->check(CLI::Range(least, most))); }
 Option Option::between(double least, double most) const {
-  return Option(option_->check({[least, most](const std::string& text) {
-                                  double number = 0;
-                                  const bool good = CLI::detail::lexical_cast(text, number) && least <= number && number <= most;
-                                  return good ? std::string()
-                                              : fmt::format("{} must be a number from {:g} to {:g}", text, least, most);
-                                },
-                                fmt::format("FLOAT in [{:g} - {:g}]", least, most)}));
-}
-Option Option::one_of(std::initializer_list<const char*> values) const {
-  return one_of(std::vector<std::string>(values.begin(), values.end()));
+  const auto check =
+      number_that([=](double x) { return least <= x && x <= most; }, fmt::format("a number from {:g} to {:g}", least, most),
+                  fmt::format("FLOAT in [{:g} - {:g}]", least, most));
+  return Option(option_->check(check));
 }
 Option Option::one_of(std::initializer_list<int> values) const {
   return Option(option_->check(CLI::IsMember(std::vector(values))));
 }
 Option Option::one_of(const std::vector<std::string>& values) const { return Option(option_->check(CLI::IsMember(values))); }
-Option Option::existing_file() const {
-  return Option(option_->check({[](const std::string& path) {
-                                  const std::string wrong = why_no_regular_file(path);
-                                  return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
-                                },
-                                "FILE"}));
-}
-Option Option::existing_folder() const {
-  return Option(option_->check({[](const std::string& path) {
-                                  std::error_code error;
-                                  const bool folder = std::filesystem::is_directory(path, error);
-                                  const std::string wrong = error ? error.message() : folder ? "" : "it is no folder";
-                                  return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
-                                },
-                                "DIR"}));
-}
+Option Option::existing_file() const { return Option(option_->check(path_that(why_no_regular_file, "FILE"))); }
+Option Option::existing_folder() const { return Option(option_->check(path_that(why_no_folder, "DIR"))); }
 Option Option::existing_path() const { return Option(option_->check(CLI::ExistingPath)); }
 Option Option::check(const std::function<std::string(const std::string&)>& wrong) const { return Option(option_->check(wrong)); }
 Option Option::size_with_unit() const { return Option(option_->transform(CLI::AsSizeValue(true))); }
@@ -220,36 +200,23 @@ void Command::action(const std::function<void()>& run) const { app_->callback(ru
 Option Command::flag(const std::string& names, bool& value, const std::string& help) const {
   return Option(app_->add_flag(names, value, help));
 }
-Option Command::option(const std::string& names, int& value, const std::string& help) const {
-  return add_with_default(app_, names, value, help);
+template <class Value>
+Option Command::option(const std::string& names, Value& value, const std::string& help) const {
+  CLI::Option* const option = app_->add_option(names, value, help);
+  bool shows_default = std::is_arithmetic_v<Value>;
+  if constexpr (requires { value.empty(); }) shows_default = !value.empty();
+  return Option(shows_default ? option->capture_default_str() : option);
 }
-Option Command::option(const std::string& names, std::int64_t& value, const std::string& help) const {
-  return add_with_default(app_, names, value, help);
-}
-Option Command::option(const std::string& names, double& value, const std::string& help) const {
-  return add_with_default(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::string& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::vector<std::int64_t>& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::vector<double>& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::vector<std::string>& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::optional<int>& value, const std::string& help) const {
-  return add_option(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help) const {
-  return add_option(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::optional<double>& value, const std::string& help) const {
-  return add_option(app_, names, value, help);
-}
+template Option Command::option(const std::string&, int&, const std::string&) const;
+template Option Command::option(const std::string&, std::int64_t&, const std::string&) const;
+template Option Command::option(const std::string&, double&, const std::string&) const;
+template Option Command::option(const std::string&, std::string&, const std::string&) const;
+template Option Command::option(const std::string&, std::vector<std::int64_t>&, const std::string&) const;
+template Option Command::option(const std::string&, std::vector<double>&, const std::string&) const;
+template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&) const;
+template Option Command::option(const std::string&, std::optional<int>&, const std::string&) const;
+template Option Command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&) const;
+template Option Command::option(const std::string&, std::optional<double>&, const std::string&) const;
 
 Option Command::named(const std::string& names, const std::vector<std::string_view>& known, std::size_t at_first,
                       const std::function<void(std::size_t)>& set, const std::string& help) const {
