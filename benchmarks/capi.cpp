@@ -3,7 +3,6 @@
 #include <weir/mpi.h>
 
 #include <array>
-#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -31,33 +30,36 @@ void need_ok(weir_status status) {
 }
 
 double microseconds(int calls, const std::function<void()>& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) call();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls;
+  return 1e3 / calls * milliseconds_of([&] {
+           for (int i = 0; i < calls; ++i) call();
+         });
 }
 
-/// Returns the best of several rounds, in turns.
-Row measure(const Options& options, const Pair& pair) {
-  std::array<std::vector<double>, 2> times;
+/// Measures both in turns.
+JsonValue measure(const Options& options, const Pair& pair) {
+  std::vector<double> in_c, in_cpp;  // us
   for (int round = 0; round < options.rounds; ++round) {
-    times[0].push_back(microseconds(options.calls, pair.in_c));
-    times[1].push_back(microseconds(options.calls, pair.in_cpp));
+    in_c.push_back(microseconds(options.calls, pair.in_c));
+    in_cpp.push_back(microseconds(options.calls, pair.in_cpp));
   }
-  Row row{.benchmark = "capi", .algorithm = pair.name, .count = options.count, .baseline = "C++"};
-  row.median_ms = median(times[0]) * 1e-3;
-  row.min_ms = minimum(times[0]) * 1e-3;
-  row.baseline_ms = median(times[1]) * 1e-3;
-  row.ratio = row.median_ms / row.baseline_ms;
-  return row;
+  return result_row({{"benchmark", "capi"},
+                     {"algorithm", pair.name},
+                     {"count", options.count},
+                     {"median_ms", median(in_c) * 1e-3},
+                     {"min_ms", minimum(in_c) * 1e-3},
+                     {"baseline", "C++"},
+                     {"baseline_ms", median(in_cpp) * 1e-3},
+                     {"ratio", median(in_c) / median(in_cpp)}});
 }
 
-void print(const Options& options, const std::vector<Row>& rows) {
+void print(const Options& options, const Rows& rows) {
   fmt::print("Calls of a plan of {} float(s) on one rank, oktopk: medians of {} rounds of {} calls.\n\n", options.count,
              options.rounds, options.calls);
   fmt::print("{:<24} {:>10} {:>10} {:>16}\n", "call", "C us", "C++ us", "C over C++ us");
-  for (const Row& row : rows)
-    fmt::print("{:<24} {:>10.3f} {:>10.3f} {:>16.3f}\n", row.algorithm, row.median_ms * 1e3, row.baseline_ms * 1e3,
-               (row.median_ms - row.baseline_ms) * 1e3);
+  for (const JsonValue& row : rows) {
+    const double in_c = row.view().at("median_ms").number() * 1e3, in_cpp = row.view().at("baseline_ms").number() * 1e3;
+    fmt::print("{:<24} {:>10.3f} {:>10.3f} {:>16.3f}\n", row.view().at("algorithm").string(), in_c, in_cpp, in_c - in_cpp);
+  }
 }
 
 void run(const Options& options) {
@@ -89,10 +91,10 @@ void run(const Options& options) {
            [&] { same.start(gradient).wait(); }},
       Pair{"weir_plan_get_statistics", [&] { need_ok(weir_plan_get_statistics(plan, &statistics)); },
            [&] { copy = same.statistics(); }}};
-  std::vector<Row> rows;
+  Rows rows;
   for (const Pair& pair : pairs) rows.push_back(measure(options, pair));
   print(options, rows);
-  if (!options.json.empty()) write_json(rows, options.json);
+  write_rows(rows, options.json);
   need_ok(weir_plan_destroy(plan));
   need_ok(weir_comm_destroy(comm));
 }

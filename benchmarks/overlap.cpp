@@ -1,14 +1,12 @@
 // weir-benchmarks overlap: measures how soon a small urgent allreduce finishes that starts after a large one. Start it with mpirun.
 #include <fmt/core.h>
-#include <weir/mpi.h>
 
 #include <array>
 #include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/mpi_start.hpp"
-#include "cli/report.hpp"
+#include "cli/bench_ranks.hpp"
 
 namespace weir::cli {
 namespace {
@@ -50,9 +48,7 @@ Finish measure(Body body) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double begin = MPI_Wtime();
   Finish finish = body([begin] { return (MPI_Wtime() - begin) * 1e3; });
-  std::array<double, 2> both = {finish.urgent, finish.large};
-  MPI_Allreduce(MPI_IN_PLACE, both.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return {both[0], both[1]};
+  return {over_ranks(finish.urgent, MPI_MAX), over_ranks(finish.large, MPI_MAX)};
 }
 
 Finish alone(Tensor& urgent) {
@@ -94,25 +90,19 @@ struct Mode {
   }
 };
 
-/// Appends two rows for a mode, the urgent plan's and the large one's, each relative to its time in order.
-void append_rows(std::vector<Row>& rows, const Mode& mode, const Mode& baseline, const Options& options, int ranks) {
-  const auto row = [&](const std::string& what, const std::string& algorithm, std::int64_t count, const std::vector<double>& times,
-                       const std::vector<double>& baseline_times) {
-    Row r;
-    r.benchmark = fmt::format("overlap_{}_{}", mode.name, what);
-    r.algorithm = algorithm;
-    r.count = count;
-    r.density = options.density;
-    r.ranks = ranks;
-    r.median_ms = median(times);
-    r.min_ms = minimum(times);
-    r.baseline = "in_order";
-    r.baseline_ms = median(baseline_times);
-    r.ratio = r.median_ms / r.baseline_ms;
-    rows.push_back(std::move(r));
-  };
-  row("urgent", options.urgent_algorithm, options.urgent_count, mode.urgent, baseline.urgent);
-  if (mode.name != "alone") row("large", options.algorithm, options.count, mode.large, baseline.large);
+/// Returns the row of one plan of a mode, relative to its time in order.
+JsonValue row_of(const std::string& what, const std::string& algorithm, std::int64_t count, const std::vector<double>& times,
+                 const std::vector<double>& in_order, const Options& options, int ranks) {
+  return result_row({{"benchmark", "overlap_" + what},
+                     {"algorithm", algorithm},
+                     {"count", count},
+                     {"density", options.density},
+                     {"ranks", ranks},
+                     {"median_ms", median(times)},
+                     {"min_ms", minimum(times)},
+                     {"baseline", "in_order"},
+                     {"baseline_ms", median(in_order)},
+                     {"ratio", median(times) / median(in_order)}});
 }
 
 void print(const std::vector<Mode>& modes, const Mode& baseline) {
@@ -126,9 +116,7 @@ void print(const std::vector<Mode>& modes, const Mode& baseline) {
 }
 
 void run(const Options& options) {
-  start_mpi();
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
+  const Communicator comm = start_ranks(options.json);
   Tensor large(comm, options.count, options.algorithm, options.density, 0);
   Tensor equal(comm, options.urgent_count, options.urgent_algorithm, options.density, 0);
   Tensor urgent(comm, options.urgent_count, options.urgent_algorithm, options.density, 1);
@@ -141,10 +129,15 @@ void run(const Options& options) {
   }
   if (comm.rank() != 0) return;
   print(modes, modes[1]);
-  if (options.json.empty()) return;
-  std::vector<Row> rows;
-  for (const Mode& mode : modes) append_rows(rows, mode, modes[1], options, comm.size());
-  write_json(rows, options.json);
+  Rows rows;
+  for (const Mode& mode : modes) {
+    rows.push_back(row_of(mode.name + "_urgent", options.urgent_algorithm, options.urgent_count, mode.urgent, modes[1].urgent,
+                          options, comm.size()));
+    if (mode.name != "alone")
+      rows.push_back(
+          row_of(mode.name + "_large", options.algorithm, options.count, mode.large, modes[1].large, options, comm.size()));
+  }
+  write_rows(rows, options.json);
 }
 
 }  // namespace

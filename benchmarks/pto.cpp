@@ -2,14 +2,12 @@
 // rank doing all of it. Start it with mpirun.
 #include "benchmarks/pto.hpp"
 
-#include <weir/mpi.h>
-
 #include <algorithm>
 #include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/report.hpp"
+#include "cli/bench_ranks.hpp"
 
 namespace weir::cli {
 namespace {
@@ -21,9 +19,7 @@ PtoHost host() {
 
 void run(const PtoOptions& options) {
   const std::vector<FusionModel> models = load_models(options.models);
-  MPI_Init(nullptr, nullptr);
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
+  const Communicator comm = start_ranks(options.json);
   bench_pto(comm, options, models, host());
 }
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
+#include <numeric>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
@@ -14,11 +14,9 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
-#include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
 #include "cli/named_threshold.hpp"
-#include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
 #include "plan/auto_choice.hpp"
@@ -56,31 +54,17 @@ struct Subject {
 class Measurement {
  public:
   Measurement(const Communicator& comm, const Options& options, const Subject& subject, GradientBuffer& buffer)
-      : options_(options), dense_(subject.dense), buffer_(buffer), plan_(comm, config_of(options, subject)) {
-    const std::string& algorithm = subject.algorithm;
-    const bool dense = subject.dense;
-    row_ = {.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
-            .algorithm = algorithm,
-            .algorithm_parameters = subject.parameters,
-            .compressor = subject.compressor.names,
-            .compressor_parameters = subject.compressor.parameters,
-            .memory = options.config.memory == MemorySpace::host ? "host" : "cuda",
-            .count = options.count,
-            .density = options.density,
-            .ranks = comm.size(),
-            .baseline = options.baseline ? buffer.baseline() : "",
-            .selected_local_min = options.count,
-            .selected_global_min = options.count};
-  }
+      : options_(options), subject_(subject), ranks_(comm.size()), buffer_(buffer), plan_(comm, config_of(options, subject)) {}
 
   /// Returns the number of iterations that are not measured. By then, automatic choice must have decided.
   [[nodiscard]] int warmup() const {
-    const bool tries = row_.algorithm.starts_with("auto") && options_.config.trial_iterations > 0;
+    const bool tries = subject_.algorithm.starts_with("auto") && options_.config.trial_iterations > 0;
     return std::max(options_.warmup, tries ? static_cast<int>(4 * options_.config.trial_iterations) + 1 : 0);
   }
   [[nodiscard]] std::string name() const {
-    return fmt::format("{}{}{}, {} result", row_.algorithm, row_.compressor.empty() ? "" : " of ", row_.compressor,
-                       dense_ ? "dense" : "sparse");
+    const std::string& compressor = subject_.compressor.names;
+    return fmt::format("{}{}{}, {} result", subject_.algorithm, compressor.empty() ? "" : " of ", compressor,
+                       subject_.dense ? "dense" : "sparse");
   }
 
   void iterate(const std::vector<float>& gradient, bool counts) {
@@ -93,46 +77,61 @@ class Measurement {
     std::int64_t made = 0;
     const double ms = milliseconds([&] {
       const std::int64_t before = allocations_so_far();
-      buffer_.run(plan_, dense_);
+      buffer_.run(plan_, subject_.dense);
       made = allocations_so_far() - before;
     });
     if (!counts) return;
     const Statistics& s = plan_.statistics();
-    times_.push_back(ms);
-    baseline_.push_back(base_ms);
-    select_.push_back(s.seconds_select * 1e3);
-    in_node_.push_back(s.seconds_in_node * 1e3);
-    exchange_.push_back(s.seconds_exchange * 1e3);
-    apply_.push_back(s.seconds_apply * 1e3);
-    allocations_ += over_ranks(made, MPI_MAX);
-    row_.bytes_sent_max = std::max(row_.bytes_sent_max, over_ranks(bytes_sent(s, Level::self, Level::system), MPI_MAX));
-    bytes_in_node_ += over_ranks(bytes_sent(s, Level::self, Level::node), MPI_MAX);
-    bytes_across_ += over_ranks(bytes_sent(s, Level::switch_group, Level::system), MPI_MAX);
-    bytes_in_switch_ += over_ranks(bytes_sent(s, Level::switch_group, Level::switch_group), MPI_MAX);
-    bytes_across_switches_ += over_ranks(bytes_sent(s, Level::system, Level::system), MPI_MAX);
-    row_.selected_local_min = std::min(row_.selected_local_min, over_ranks(s.selected_local, MPI_MIN));
-    row_.selected_local_max = std::max(row_.selected_local_max, over_ranks(s.selected_local, MPI_MAX));
-    row_.selected_global_min = std::min(row_.selected_global_min, s.selected_global);
-    row_.selected_global_max = std::max(row_.selected_global_max, s.selected_global);
+    const auto add = [&](std::string_view figure, double value) { samples_[figure].push_back(value); };
+    const auto add_over_ranks = [&](std::string_view figure, std::int64_t value, MPI_Op op) {
+      add(figure, static_cast<double>(over_ranks(value, op)));
+    };
+    add("median_ms", ms);
+    add("baseline_ms", base_ms);
+    add("select_ms", s.seconds_select * 1e3);
+    add("in_node_ms", s.seconds_in_node * 1e3);
+    add("exchange_ms", s.seconds_exchange * 1e3);
+    add("apply_ms", s.seconds_apply * 1e3);
+    add_over_ranks("allocations_per_iteration", made, MPI_MAX);
+    add_over_ranks("bytes_sent_max", bytes_sent(s, Level::self, Level::system), MPI_MAX);
+    add_over_ranks("bytes_in_node", bytes_sent(s, Level::self, Level::node), MPI_MAX);
+    add_over_ranks("bytes_across", bytes_sent(s, Level::switch_group, Level::system), MPI_MAX);
+    add_over_ranks("bytes_in_switch", bytes_sent(s, Level::switch_group, Level::switch_group), MPI_MAX);
+    add_over_ranks("bytes_across_switches", bytes_sent(s, Level::system, Level::system), MPI_MAX);
+    add_over_ranks("selected_local_min", s.selected_local, MPI_MIN);
+    add_over_ranks("selected_local_max", s.selected_local, MPI_MAX);
+    add("selected_global_min", static_cast<double>(s.selected_global));
+    add("selected_global_max", static_cast<double>(s.selected_global));
   }
 
-  [[nodiscard]] Row row() const {
-    Row row = row_;
-    row.median_ms = median(times_);
-    row.min_ms = minimum(times_);
-    row.baseline_ms = median(baseline_);
-    row.ratio = options_.baseline ? row.median_ms / row.baseline_ms : 0;
-    row.in_node_ms = median(in_node_);
-    row.ran_as = plan_.config().algorithm;
-    row.ran_compressor = text_of(compressor_of(plan_.config()));
-    row.bytes_in_node = bytes_in_node_ / options_.iterations;
-    row.bytes_across = bytes_across_ / options_.iterations;
-    row.bytes_in_switch = bytes_in_switch_ / options_.iterations;
-    row.bytes_across_switches = bytes_across_switches_ / options_.iterations;
-    row.select_ms = median(select_);
-    row.exchange_ms = median(exchange_);
-    row.apply_ms = median(apply_);
-    row.allocations = static_cast<double>(allocations_) / options_.iterations;
+  [[nodiscard]] JsonValue row() const {
+    JsonValue row = result_row({{"benchmark", subject_.dense ? "allreduce_dense" : "allreduce_sparse"},
+                                {"algorithm", subject_.algorithm},
+                                {"algorithm_parameters", subject_.parameters},
+                                {"compressor", subject_.compressor.names},
+                                {"compressor_parameters", subject_.compressor.parameters},
+                                {"memory", name_of(options_.config.memory)},
+                                {"count", options_.count},
+                                {"density", options_.density},
+                                {"ranks", ranks_},
+                                {"baseline", options_.baseline ? buffer_.baseline() : ""},
+                                {"ran_as", plan_.config().algorithm},
+                                {"ran_compressor", text_of(compressor_of(plan_.config()))}});
+    for (const auto& [figure, values] : samples_) {
+      const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+      if (figure.ends_with("_ms"))
+        row.set(figure, median(values));
+      else if (figure.ends_with("_min"))
+        row.set(figure, static_cast<std::int64_t>(minimum(values)));
+      else if (figure.ends_with("_max"))
+        row.set(figure, static_cast<std::int64_t>(*std::max_element(values.begin(), values.end())));
+      else if (figure.starts_with("bytes_"))
+        row.set(figure, static_cast<std::int64_t>(sum) / options_.iterations);
+      else
+        row.set(figure, sum / options_.iterations);
+    }
+    row.set("min_ms", minimum(samples_.at("median_ms")));
+    if (options_.baseline) row.set("ratio", median(samples_.at("median_ms")) / median(samples_.at("baseline_ms")));
     return row;
   }
 
@@ -149,19 +148,17 @@ class Measurement {
   }
 
   const Options& options_;
-  bool dense_;
+  const Subject& subject_;
+  int ranks_;
   GradientBuffer& buffer_;
   AllreducePlan plan_;
-  Row row_;
-  std::vector<double> times_, baseline_, select_, in_node_, exchange_, apply_;
-  std::int64_t allocations_ = 0, bytes_in_node_ = 0, bytes_across_ = 0, bytes_in_switch_ = 0, bytes_across_switches_ = 0;
+  Samples samples_;
 };
 
 /// Measures subjects one after another or, side by side, all in every iteration.
-std::vector<Row> measure(const Communicator& comm, const Options& options, const Gradients& gradients,
-                         const std::vector<Subject>& list) {
+Rows measure(const Communicator& comm, const Options& options, const Gradients& gradients, const std::vector<Subject>& list) {
   const auto buffer = make_gradient_buffer(comm, options.config.memory, options.count);
-  std::vector<Row> rows;
+  Rows rows;
   for (std::size_t first = 0; first < list.size();) {
     const std::size_t last = options.side_by_side ? list.size() : first + 1;
     std::vector<std::unique_ptr<Measurement>> group;
@@ -288,20 +285,15 @@ std::vector<Subject> subjects(const Options& options, std::vector<std::string>& 
 void run(Options options) {
   std::vector<std::string> left_out;
   const std::vector<Subject> list = subjects(options, left_out);
-  start_mpi();
-  {
-    const Communicator comm(MPI_COMM_WORLD);
-    if (comm.rank() == 0) require_writable(options.json);
-    if (comm.rank() == 0 && !left_out.empty())
-      print_error("left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
-    const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
-                                                      : read_gradients(options.input, options.count, comm.rank(), comm.size());
-    const std::vector<Row> rows = measure(comm, options, gradients, list);
-    if (comm.rank() == 0) {
-      print_table(rows);
-      if (!options.json.empty()) write_json(rows, options.json);
-    }
-  }
+  const Communicator comm = start_ranks(options.json);
+  if (comm.rank() == 0 && !left_out.empty())
+    print_error("left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
+  const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
+                                                    : read_gradients(options.input, options.count, comm.rank(), comm.size());
+  const Rows rows = measure(comm, options, gradients, list);
+  if (comm.rank() != 0) return;
+  print_result_table(rows);
+  write_rows(rows, options.json);
 }
 
 }  // namespace

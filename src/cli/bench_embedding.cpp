@@ -3,26 +3,23 @@
 #include "cli/bench_embedding.hpp"
 
 #include <fmt/core.h>
-#include <weir/mpi.h>
 
+#include <array>
 #include <memory>
+#include <numeric>
 
-#include "base/json.hpp"
 #include "cli/bench_input.hpp"
+#include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/mpi_start.hpp"
 #include "cli/named_option.hpp"
-#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
 
-struct Results {
-  std::vector<ExchangeResult> exchanges;
-  SparsityResult sparsity;
-  std::vector<StallResult> stalls;
-  double compute_ms = 0;
-};
+// Required ratios of the other exchanges' times to that of columns: 4 one-rank nodes, 1 Gbit/s; for allgather also 8 nodes.
+constexpr double dense_bound = 5, allgather_bound_4 = 1.5, allgather_bound_8 = 2.5;
+// Upper bound of the volume of columns.
+constexpr double volume_bound = 1.05;
 
 EmbeddingInput make_input(const EmbeddingOptions& options, const Communicator& comm) {
   const BatchShape shape{options.config.rows, options.config.largest_batch, options.warmup + options.iterations + 1};
@@ -39,49 +36,185 @@ std::vector<std::string> order_of(const std::vector<std::string>& exchanges) {
   return names;
 }
 
-Results measure(const EmbeddingOptions& options, const Communicator& comm) {
-  const EmbeddingInput input = make_input(options, comm);
-  Results results;
-  for (const std::string& name : order_of(options.exchanges))
-    results.exchanges.push_back(measure_exchange(comm, options, input, name));
-  results.sparsity = measure_sparsity(comm, options, input);
-  results.compute_ms = options.compute_ms.value_or(results.exchanges[0].step_ms);
-  results.stalls = measure_stalls(comm, options, input, results.compute_ms);
-  return results;
+/// Measures lookup and update of one exchange, and waits for every operation. Times are the slowest rank's, median over steps.
+/// Bytes are the largest that a rank sends in a step, mean over steps. Volume: bytes of vectors and gradients, without and with
+/// ids, divided by 2 (P - 1) / P x the distinct rows of the batch; means over ranks. Returns the row without the members that
+/// follow from other exchanges.
+JsonValue measure_exchange(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input,
+                           const std::string& exchange) {
+  EmbeddingConfig config = options.config;
+  config.exchange = exchange;
+  EmbeddingTable table(comm, config);
+  std::vector<float> vectors(input.gradients.size());
+  Samples times, most, sums;  // most, sums: over ranks
+  Progress progress(comm.rank() == 0, exchange, options.warmup + options.iterations);
+  for (int t = 0; t < options.warmup + options.iterations; ++t) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const std::int64_t allocations = allocations_so_far();
+    const double begin = MPI_Wtime();
+    table.lookup(input.ids(t), vectors).wait();
+    const double middle = MPI_Wtime();
+    table.update(input.gradients).wait();
+    const double end = MPI_Wtime();
+    const std::int64_t allocated = allocations_so_far() - allocations;
+    progress.at(t + 1);
+    if (t < options.warmup) continue;
+    const auto add = [](Samples& samples, std::string_view figure, auto value) {
+      samples[figure].push_back(static_cast<double>(value));
+    };
+    add(times, "lookup", (middle - begin) * 1e3);
+    add(times, "update", (end - middle) * 1e3);
+    add(times, "step", (end - begin) * 1e3);
+    const EmbeddingStatistics& s = table.statistics();
+    add(most, "ids", s.id_bytes_sent);
+    add(most, "vectors", s.lookup_bytes_sent);
+    add(most, "gradients", s.gradient_bytes_sent);
+    add(most, "all", s.id_bytes_sent + s.lookup_bytes_sent + s.gradient_bytes_sent + s.control_bytes_sent);
+    add(most, "allocations", allocated);
+    add(sums, "ids", s.id_bytes_sent);
+    add(sums, "vectors and gradients", s.lookup_bytes_sent + s.gradient_bytes_sent);
+    add(sums, "distinct elements", s.distinct_rows * config.width);
+  }
+  over_ranks(times, MPI_MAX);
+  over_ranks(most, MPI_MAX);
+  over_ranks(sums, MPI_SUM);
+  const auto total = [](const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
+  const auto mean = [&](std::string_view figure) { return total(most[figure]) / options.iterations; };
+  const double value_bytes = config.wire_values == WireValues::native ? 4 : 2;
+  const double needed = 2.0 * (comm.size() - 1) / comm.size() * total(sums["distinct elements"]) * value_bytes;
+  const double sent = total(sums["vectors and gradients"]), ids = total(sums["ids"]);
+  return {{"benchmark", "embedding_exchange"},
+          {"exchange", exchange},
+          {"median_ms", median(times["step"])},
+          {"lookup_ms", median(times["lookup"])},
+          {"update_ms", median(times["update"])},
+          {"baseline", "columns"},
+          {"baseline_ms", 0.0},
+          {"ratio", 0.0},
+          {"id_bytes", mean("ids")},
+          {"vector_bytes", mean("vectors")},
+          {"gradient_bytes", mean("gradients")},
+          {"total_bytes", mean("all")},
+          {"volume", needed > 0 ? sent / needed : 0},
+          {"volume_with_ids", needed > 0 ? (sent + ids) / needed : 0},
+          {"volume_bound", volume_bound},
+          {"allocations_per_iteration", mean("allocations")}};
 }
 
-void print(const EmbeddingOptions& options, const Results& results, int ranks) {
-  fmt::print("{} x {}, {} tokens a rank, {} ranks, ids: {}\n\n", options.config.rows, options.config.width,
-             options.config.largest_batch, ranks, options.text.empty() ? "Zipf" : options.text);
-  print_exchanges(results.exchanges);
-  print_sparsity(results.sparsity);
-  print_stalls(results.stalls, results.compute_ms, options.dense_count);
+Rows measure_exchanges(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input) {
+  Rows rows;
+  for (const std::string& name : order_of(options.exchanges)) rows.push_back(measure_exchange(comm, options, input, name));
+  const double columns_ms = rows[0].view().at("median_ms").number();
+  for (JsonValue& row : rows) {
+    row.set("baseline_ms", columns_ms);
+    row.set("ratio", row.view().at("median_ms").number() / columns_ms);
+  }
+  return rows;
 }
 
-void write(const EmbeddingOptions& options, const Results& results, int ranks) {
-  JsonValue list = JsonValue::array();
-  const auto append = [&](JsonValue row) {
-    row.set("ranks", ranks);
-    row.set("rows", options.config.rows);
-    row.set("width", options.config.width);
-    row.set("tokens", options.config.largest_batch);
-    row.set("ids", results.sparsity.ids);
-    list.push_back(std::move(row));
-  };
-  for (const ExchangeResult& r : results.exchanges) append(to_json(r, results.exchanges[0]));
-  append(to_json(results.sparsity));
-  for (const StallResult& r : results.stalls) append(to_json(r, results.stalls, results.compute_ms));
-  write_json(list, options.json);
+void print_exchanges(Rows rows) {
+  for (JsonValue& row : rows) row.set("speed", fmt::format("{:.2f} x faster", row.view().at("ratio").number()));
+  fmt::print("Lookup and update; every operation is waited for. bytes: the most that a rank sends in a step\n");
+  print_table(rows,
+              "{exchange:<16} {median_ms:>10.3f} {lookup_ms:>10.3f} {update_ms:>10.3f} {speed:>16} {id_bytes:>10.0f} "
+              "{vector_bytes:>12.0f} {gradient_bytes:>12.0f} {total_bytes:>12.0f} {volume:>8.3f} {volume_with_ids:>9.3f} "
+              "{allocations_per_iteration:>7.3g}",
+              {"exchange", "step ms", "lookup ms", "update ms", "columns is", "id bytes", "vectors", "gradients", "total", "volume",
+               "with ids", "allocs"});
+  fmt::print(
+      "volume: bytes of vectors and gradients, relative to 2 (P - 1) / P x the distinct rows of the batch; mean over ranks\n"
+      "bounds for nodes of one rank at 1 Gbit/s: dense_allreduce / columns at least {} on 4 nodes; allgather / columns at\n"
+      "least {} on 4 nodes, {} on 8\n"
+      "bounds on any network: volume of columns at most {}, also with ids; no allocations\n",
+      dense_bound, allgather_bound_4, allgather_bound_8, volume_bound);
+}
+
+/// A row of EmbRace's table 3: megabytes of gradients, and the percentages given in the paper's section 4.2.2.
+struct PaperRow {
+  const char* ids;
+  double original_mb, coalesced_mb, prior_mb, coalescing_saves, prior_saves;
+};
+constexpr std::array paper = {PaperRow{"LM", 8.7, 6.9, 2.6, 20.4, 61.8}, PaperRow{"GNMT-8", 26.0, 12.2, 5.8, 53.1, 52.5},
+                              PaperRow{"Transformer", 35.2, 16.6, 8.9, 52.9, 46.3},
+                              PaperRow{"BERT-base", 36.0, 5.5, 3.2, 84.7, 41.9}};
+
+/// Measures what share of a batch's gradients must travel, and what share must travel soon (EmbRace table 3): sizes of a rank's
+/// gradients in a step, mean over ranks and steps, in 1e6 bytes of float32. original: of all tokens; coalesced: of distinct rows;
+/// prior: of those that the next batch of any rank needs. Vectors have as many bytes as coalesced gradients. If only the network
+/// limits training, and nothing else travels, scheduled training stalls for the urgent share of the stall without scheduling.
+JsonValue measure_sparsity(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input) {
+  // The rows that travel do not depend on their width.
+  EmbeddingTable table(comm, {.rows = options.config.rows, .width = 1, .largest_batch = options.config.largest_batch});
+  std::vector<float> vectors(static_cast<std::size_t>(options.config.largest_batch));
+  std::array<double, 3> rows{};
+  const int steps = options.iterations;
+  Progress progress(comm.rank() == 0, "sparsity", steps);
+  for (int t = options.warmup; t < options.warmup + steps; ++t) {
+    table.lookup(input.ids(t), vectors).wait();
+    table.prefetch(input.ids(t + 1));
+    table.update(vectors).wait();
+    const EmbeddingStatistics& s = table.statistics();
+    rows[0] += static_cast<double>(s.tokens);
+    rows[1] += static_cast<double>(s.distinct_rows);
+    rows[2] += static_cast<double>(s.prior_rows);
+    progress.at(t + 1 - options.warmup);
+  }
+  over_ranks(rows, MPI_SUM);
+  const double mb = sizeof(float) * static_cast<double>(options.config.width) / 1e6 / steps / comm.size();
+  const double original = rows[0] * mb, coalesced = rows[1] * mb, prior = rows[2] * mb;
+  const auto saved = [](double before, double after) { return before > 0 ? 100 * (1 - after / before) : 0; };
+  return {{"benchmark", "embedding_sparsity"},
+          {"original_mb", original},
+          {"coalesced_mb", coalesced},
+          {"prior_mb", prior},
+          {"coalescing_saves_percent", saved(original, coalesced)},
+          {"prior_saves_percent", saved(coalesced, prior)},
+          {"urgent_share", coalesced > 0 ? (coalesced + prior) / (2 * coalesced) : 0}};
+}
+
+void print_sparsity(const JsonValue& measured, std::string_view ids) {
+  Rows rows = {measured};
+  rows[0].set("ids", fmt::format("{} (these ids)", ids));
+  for (const PaperRow& row : paper)
+    rows.push_back({{"ids", fmt::format("{} (EmbRace table 3)", row.ids)},
+                    {"original_mb", row.original_mb},
+                    {"coalesced_mb", row.coalesced_mb},
+                    {"prior_mb", row.prior_mb},
+                    {"coalescing_saves_percent", row.coalescing_saves},
+                    {"prior_saves_percent", row.prior_saves}});
+  fmt::print("\ngradients of a rank in a step, MB\n");
+  print_table(rows,
+              "{ids:<28} {original_mb:>12.3f} {coalesced_mb:>12.3f} {prior_mb:>12.3f} {coalescing_saves_percent:>18.1f} "
+              "{prior_saves_percent:>18.1f}",
+              {"ids", "original", "coalesced", "prior", "coalescing saves %", "prior saves %"});
+  fmt::print("{:.1f} % of a step's vectors and gradients must arrive before the next forward pass\n",
+             100 * measured.view().at("urgent_share").number());
 }
 
 void run(const EmbeddingOptions& options) {
-  start_mpi();
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
-  const Results results = measure(options, comm);
+  const Communicator comm = start_ranks(options.json);
+  const EmbeddingInput input = make_input(options, comm);
+  const std::string_view ids = options.text.empty() ? "Zipf" : "text";
+  Rows rows = measure_exchanges(comm, options, input);
+  const JsonValue sparsity = measure_sparsity(comm, options, input);
+  const double compute_ms = options.compute_ms.value_or(rows[0].view().at("median_ms").number());
+  const Rows stalls = measure_stalls(comm, options, input, compute_ms);
   if (comm.rank() != 0) return;
-  print(options, results, comm.size());
-  if (!options.json.empty()) write(options, results, comm.size());
+  fmt::print("{} x {}, {} tokens a rank, {} ranks, ids: {}\n\n", options.config.rows, options.config.width,
+             options.config.largest_batch, comm.size(), options.text.empty() ? "Zipf" : options.text);
+  print_exchanges(rows);
+  print_sparsity(sparsity, ids);
+  print_stalls(stalls, compute_ms, options.dense_count);
+  rows.push_back(sparsity);
+  rows.insert(rows.end(), stalls.begin(), stalls.end());
+  for (JsonValue& row : rows) {
+    row.set("ranks", comm.size());
+    row.set("rows", options.config.rows);
+    row.set("width", options.config.width);
+    row.set("tokens", options.config.largest_batch);
+    row.set("ids", ids);
+  }
+  write_rows(rows, options.json);
 }
 
 }  // namespace

@@ -8,11 +8,9 @@
 #include <thread>
 #include <weir/schedule.hpp>
 
-#include "base/json.hpp"
 #include "cli/bench_embedding.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
-#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -73,13 +71,6 @@ class Training {
   }
 
  private:
-  template <class Body>
-  static double milliseconds_of(Body body) {
-    const double begin = MPI_Wtime();
-    body();
-    return (MPI_Wtime() - begin) * 1e3;
-  }
-
   void lookup(int t) {
     table_.lookup(input_.ids(t), vectors_).wait();
     // As early as allowed: ids then travel while this rank computes, and the update does not wait for them.
@@ -132,71 +123,56 @@ class Training {
   double slept_ = 0;
 };
 
-/// Returns the median over steps of the slowest rank's time.
-double median_of_slowest(const std::vector<Stall>& stalls, double Stall::*part) {
-  std::vector<double> values;
-  for (const Stall& stall : stalls) values.push_back(stall.*part);
-  over_ranks(values, MPI_MAX);
-  return median(values);
-}
-
-StallResult measure(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input, const Scheme& scheme,
-                    double compute_ms) {
+/// Returns a row without its ratio.
+JsonValue measure(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input, const Scheme& scheme,
+                  double compute_ms) {
   Training training(comm, options, input, scheme, compute_ms);
-  std::vector<Stall> stalls;
+  Samples samples;
   Progress progress(comm.rank() == 0, fmt::format("training, {}", scheme.name), options.warmup + options.iterations);
   MPI_Barrier(MPI_COMM_WORLD);
   for (int t = 0; t < options.warmup + options.iterations; ++t) {
     const Stall stall = training.step(t);
-    if (t >= options.warmup) stalls.push_back(stall);
     progress.at(t + 1);
+    if (t < options.warmup) continue;
+    samples["total"].push_back(stall.total);
+    samples["lookup"].push_back(stall.lookup);
+    samples["block"].push_back(stall.block);
+    samples["update"].push_back(stall.update);
+    samples["progress"].push_back(stall.progress);
   }
   training.finish();
-  return {scheme.name,
-          median_of_slowest(stalls, &Stall::total),
-          median_of_slowest(stalls, &Stall::lookup),
-          median_of_slowest(stalls, &Stall::block),
-          median_of_slowest(stalls, &Stall::update),
-          median_of_slowest(stalls, &Stall::progress)};
-}
-
-/// Returns the ratio of the scheduled training's stall to this one's.
-double scheduled_ratio(const StallResult& unscheduled, const std::vector<StallResult>& all) {
-  return all.back().stall_ms / unscheduled.stall_ms;
+  over_ranks(samples, MPI_MAX);
+  return {{"benchmark", "embedding_stall"},
+          {"scheme", scheme.name},
+          {"compute_ms", compute_ms},
+          {"median_ms", median(samples["total"])},
+          {"lookup_ms", median(samples["lookup"])},       // waits
+          {"block_ms", median(samples["block"])},         // waits
+          {"update_ms", median(samples["update"])},       // calls
+          {"progress_ms", median(samples["progress"])}};  // Operation::test between computing
 }
 
 }  // namespace
 
-std::vector<StallResult> measure_stalls(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input,
-                                        double compute_ms) {
-  std::vector<StallResult> results;
-  for (const Scheme& scheme : schemes) results.push_back(measure(comm, options, input, scheme, compute_ms));
-  return results;
+Rows measure_stalls(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input, double compute_ms) {
+  Rows rows;
+  for (const Scheme& scheme : schemes) rows.push_back(measure(comm, options, input, scheme, compute_ms));
+  const double scheduled = rows.back().view().at("median_ms").number();
+  for (JsonValue& row : rows) {
+    row.set("scheduled_ratio", scheduled / row.view().at("median_ms").number());
+    row.set("bound", stall_bound);
+  }
+  return rows;
 }
 
-void print_stalls(const std::vector<StallResult>& results, double compute_ms, std::int64_t dense_count) {
+void print_stalls(const Rows& rows, double compute_ms, std::int64_t dense_count) {
   fmt::print("\nStall of a training step with {:.3f} ms of computing forward, the same backward, and a dense block of {} floats\n",
              compute_ms, dense_count);
-  fmt::print("{:<12} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}\n", "scheme", "stall ms", "lookup ms", "block ms", "update ms",
-             "progress ms", "2d / this");
-  for (const StallResult& r : results) {
-    fmt::print("{:<12} {:>10.3f} {:>10.3f} {:>10.3f} {:>10.3f} {:>12.3f} {:>12.3f}\n", r.scheme, r.stall_ms, r.lookup_ms,
-               r.block_ms, r.update_ms, r.progress_ms, scheduled_ratio(r, results));
-  }
+  print_table(rows,
+              "{scheme:<12} {median_ms:>10.3f} {lookup_ms:>10.3f} {block_ms:>10.3f} {update_ms:>10.3f} {progress_ms:>12.3f} "
+              "{scheduled_ratio:>12.3f}",
+              {"scheme", "stall ms", "lookup ms", "block ms", "update ms", "progress ms", "2d / this"});
   fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: the stall of 2d is at most {} of that of any other scheme\n", stall_bound);
-}
-
-JsonValue to_json(const StallResult& r, const std::vector<StallResult>& all, double compute_ms) {
-  return {{"benchmark", "embedding_stall"},
-          {"scheme", r.scheme},
-          {"compute_ms", compute_ms},
-          {"median_ms", r.stall_ms},
-          {"lookup_ms", r.lookup_ms},
-          {"block_ms", r.block_ms},
-          {"update_ms", r.update_ms},
-          {"progress_ms", r.progress_ms},
-          {"scheduled_ratio", scheduled_ratio(r, all)},
-          {"bound", stall_bound}};
 }
 
 }  // namespace weir::cli

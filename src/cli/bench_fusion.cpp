@@ -1,14 +1,12 @@
 // weir bench fusion: compares all schemes of tensor fusion on the tensors of well-known networks. Start it with mpirun.
 #include "cli/bench_fusion.hpp"
 
-#include <weir/mpi.h>
-
 #include <chrono>
 #include <memory>
 #include <thread>
 
+#include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -20,9 +18,7 @@ FusionHost host() {
 
 void run(const FusionOptions& options) {
   std::vector<FusionModel> models = load_models(options.models);
-  MPI_Init(nullptr, nullptr);
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
+  const Communicator comm = start_ranks(options.json);
   bench_fusion(comm, options, std::move(models), host());
 }
 
