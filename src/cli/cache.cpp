@@ -1,30 +1,9 @@
 // weir cache: lists, checks and prunes folders of the sample cache, without MPI.
-#include <fmt/core.h>
+#include "cli/cache.hpp"
 
-#include <functional>
-#include <weir/weir.hpp>
-
-#include "base/standard_error.hpp"
-#include "cli/cache_data.hpp"
-#include "cli/cache_folders.hpp"
-#include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
 
 namespace weir::cli {
-namespace {
-
-/// Ends a subcommand. CLI11 passes the status on, and prints nothing of its own.
-void end_with(const std::function<int()>& run) {
-  int status = status_trouble;
-  try {
-    status = run();
-  } catch (const std::exception& error) {
-    print_error("weir: {}\n", error.what());
-  }
-  if (status != 0) throw ExitWith(status);
-}
-
-}  // namespace
 
 void add_cache(Command& app) {
   Command group = app.add("cache", "List, prune and verify folders of the sample cache, and check data sets, without MPI");
@@ -51,7 +30,7 @@ void add_cache(Command& app) {
       "Nothing is changed.");
   command.option("--json", options->json, "also write the list to this file, as JSON; -: write only JSON, to stdout");
   command.examples({"weir cache ls /local/weir-cache"});
-  command.action([options] { end_with([&] { return list_cache(options->folder, options->json); }); });
+  command.action([options] { end_with(list_cache(options->folder, options->json)); });
 
   options = std::make_shared<Options>();
   command = add("prune", "Remove packs from a folder", *options);
@@ -68,14 +47,14 @@ void add_cache(Command& app) {
       .type_name("BYTES")
       .size_with_unit();
   command.examples({"weir cache prune /local/weir-cache --older-than 30 --to 500G"});
-  command.action([options] { end_with([&] { return prune_cache(options->folder, options->pruning); }); });
+  command.action([options] { end_with(prune_cache(options->folder, options->pruning)); });
 
   options = std::make_shared<Options>();
   command = add("verify", "Read every byte of all packs, and compare it with its checksum", *options);
   command.footer("The command prints a line for each data set and for each damaged pack.");
   command.flag("--remove", options->remove, "remove damaged packs; runs then read their samples from the store again");
   command.examples({"weir cache verify /local/weir-cache"});
-  command.action([options] { end_with([&] { return verify_cache(options->folder, options->remove); }); });
+  command.action([options] { end_with(verify_cache(options->folder, options->remove)); });
 
   command = group.add("check", "Read and decode every sample of a data set, as training would");
   command.footer(
@@ -88,7 +67,7 @@ void add_cache(Command& app) {
   command.option("--labels", data->labels, "file, or data set of the HDF5 file, with labels");
   command.option("--threads", data->threads, "threads that read and decode; 0: one for each core").non_negative();
   command.examples({"weir cache check /data/train"});
-  command.action([data] { end_with([&] { return check_data(*data); }); });
+  command.action([data] { end_with(check_data(*data)); });
 }
 
 }  // namespace weir::cli

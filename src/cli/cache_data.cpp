@@ -1,5 +1,3 @@
-#include "cli/cache_data.hpp"
-
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -16,7 +14,7 @@
 
 #include "base/regular_file.hpp"
 #include "base/standard_error.hpp"
-#include "cli/checkpoint_files.hpp"
+#include "cli/cache.hpp"
 
 namespace weir::cli {
 namespace {

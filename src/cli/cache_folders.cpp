@@ -1,5 +1,3 @@
-#include "cli/cache_folders.hpp"
-
 #include <fcntl.h>
 #include <fmt/core.h>
 
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "cli/cache.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/report.hpp"
 #include "datacache/cache_folder.hpp"
@@ -32,6 +31,9 @@ struct Listed {
   std::string name;
   std::optional<Manifest> manifest;  ///< empty: damaged
   std::int64_t packs = 0, bytes = 0, used = 0;
+
+  /// Returns whether this version of Weir can read it.
+  [[nodiscard]] bool known() const { return manifest && manifest->version == datacache::manifest_version; }
 };
 
 /// Returns for example "2024-05-06T07:08:09Z".
@@ -64,9 +66,8 @@ std::vector<Listed> data_sets_of(const CacheFolder& folder, const CacheContents&
 
 std::string identity_text(const Listed& listed) {
   if (!listed.manifest) return "manifest.json is damaged";
-  const Manifest& manifest = *listed.manifest;
-  if (manifest.version != datacache::manifest_version) return fmt::format("of another version of Weir: {}", manifest.version);
-  std::string text = manifest.set.identity;
+  if (!listed.known()) return fmt::format("of another version of Weir: {}", listed.manifest->version);
+  std::string text = listed.manifest->set.identity;
   std::replace_if(
       text.begin(), text.end(), [](unsigned char letter) { return letter < ' '; }, ' ');  // safe for a terminal
   return text;
@@ -77,39 +78,44 @@ std::string identity_text(const Listed& listed) {
 int list_cache(const std::string& path, const std::string& json) {
   const CacheFolder folder(path);
   const CacheContents there = folder.look();
-  const std::vector<Listed> all = data_sets_of(folder, there);
-  std::int64_t unfinished = 0;
-  for (const CacheFile& file : there.unfinished) unfinished += file.status.bytes;
-  if (!json.empty()) {
-    JsonValue sets = JsonValue::array(), files = JsonValue::array();
-    for (const Listed& listed : all) {
-      JsonValue set = {{"name", listed.name}, {"packs", listed.packs}, {"bytes", listed.bytes}};
-      if (listed.packs > 0) set.set("used", time_text(listed.used));
-      if (listed.manifest && listed.manifest->version == datacache::manifest_version) {
-        set.set("identity", listed.manifest->set.identity);
-        set.set("samples", listed.manifest->set.samples);
-        set.set("pack_samples", listed.manifest->set.pack_samples);
-      } else {
-        set.set("error", identity_text(listed));
-      }
-      sets.push_back(std::move(set));
+  Rows sets, shown;
+  for (const Listed& listed : data_sets_of(folder, there)) {
+    JsonValue set = {{"name", listed.name}, {"packs", listed.packs}, {"bytes", listed.bytes}};
+    if (listed.packs > 0) set.set("used", time_text(listed.used));
+    if (listed.known()) {
+      set.set("identity", listed.manifest->set.identity);
+      set.set("samples", listed.manifest->set.samples);
+      set.set("pack_samples", listed.manifest->set.pack_samples);
+    } else {
+      set.set("error", identity_text(listed));
     }
-    for (const CacheFile& file : there.unfinished) files.push_back(fmt::format("{}/{}/{}", path, file.data_set, file.name));
-    write_json_file(
-        {{"folder", path}, {"in_use", folder.in_use()}, {"bytes", there.bytes()}, {"data_sets", sets}, {"unfinished", files}},
-        json);
+    sets.push_back(std::move(set));
+    const std::string packs = listed.known() ? fmt::format("{}", listed.manifest->set.packs()) : "?";
+    shown.push_back({{"name", listed.name},
+                     {"packs", fmt::format("{} of {}", listed.packs, packs)},
+                     {"size", format_bytes(listed.bytes)},
+                     {"used", listed.packs > 0 ? time_text(listed.used) : "-"},
+                     {"identity", identity_text(listed)}});
   }
+  std::int64_t unfinished = 0;
+  JsonValue files = JsonValue::array();
+  for (const CacheFile& file : there.unfinished) {
+    unfinished += file.status.bytes;
+    files.push_back(fmt::format("{}/{}/{}", path, file.data_set, file.name));
+  }
+  if (!json.empty())
+    write_json_file({{"folder", path},
+                     {"in_use", folder.in_use()},
+                     {"bytes", there.bytes()},
+                     {"data_sets", list_of(sets)},
+                     {"unfinished", files}},
+                    json);
   if (json == "-") return 0;
-  if (all.empty()) fmt::print("folder {} has no data sets\n", path);
-  std::size_t longest = 8;
-  for (const Listed& listed : all) longest = std::max(longest, listed.name.size());
-  if (!all.empty()) fmt::print("{:<{}}  {:>17} {:>9}  {:<20}  {}\n", "data set", longest, "packs", "size", "last used", "identity");
-  for (const Listed& listed : all) {
-    const bool known = listed.manifest && listed.manifest->version == datacache::manifest_version;
-    const std::string packs = fmt::format("{} of {}", listed.packs, known ? fmt::format("{}", listed.manifest->set.packs()) : "?");
-    fmt::print("{:<{}}  {:>17} {:>9}  {:<20}  {}\n", listed.name, longest, packs, format_bytes(listed.bytes),
-               listed.packs > 0 ? time_text(listed.used) : "-", identity_text(listed));
-  }
+  if (sets.empty())
+    fmt::print("folder {} has no data sets\n", path);
+  else
+    print_table(shown, "{name:<8+}  {packs:>17} {size:>9}  {used:<20}  {identity}",
+                {"data set", "packs", "size", "last used", "identity"});
   if (!there.unfinished.empty())
     fmt::print("{} ({}) of packs being written, or left by processes that have ended: `weir cache prune` removes the latter\n",
                count_text(there.unfinished.size(), "file"), format_bytes(unfinished));
@@ -176,7 +182,7 @@ int verify_cache(const std::string& path, bool remove) {
   for (const CacheFile& pack : there.packs) total += pack.status.bytes;
   int status = 0;
   for (const Listed& listed : data_sets_of(folder, there)) {
-    if (!listed.manifest || listed.manifest->version != datacache::manifest_version) {
+    if (!listed.known()) {
       fmt::print("{}/{}: {}\n", path, listed.name, identity_text(listed));
       if (!listed.manifest) status = status_damaged;
       continue;

@@ -1,7 +1,4 @@
 // weir checkpoint: shows, compares and reshards checkpoint files, without MPI.
-#include <fmt/core.h>
-
-#include <functional>
 #include <weir/weir.hpp>
 
 #include "base/standard_error.hpp"
@@ -11,19 +8,16 @@
 namespace weir::cli {
 namespace {
 
-/// Ends a subcommand. CLI11 passes the status on, and prints nothing of its own. The status for damaged files is `damaged`; that of
-/// any other error is 2.
-void end_with(const std::function<int()>& run, int damaged = status_damaged) {
-  int status = status_trouble;
+/// Returns the status of a subcommand. That of a damaged file is status_damaged.
+template <class Run>
+int status_of(Run run) {
   try {
-    status = run();
+    return run();
   } catch (const Error& error) {
+    if (error.status() != WEIR_ERR_FILE) throw;
     print_error("weir: {}\n", error.what());
-    status = error.status() == WEIR_ERR_FILE ? damaged : status_trouble;
-  } catch (const std::exception& error) {
-    print_error("weir: {}\n", error.what());
+    return status_damaged;
   }
-  if (status != 0) throw ExitWith(status);
 }
 
 void add_json(Command& command, std::string& json) {
@@ -53,14 +47,14 @@ void add_checkpoint(Command& app) {
   command.option("folder", options->a, "folder of a run's checkpoints").required().existing_folder();
   add_json(command, options->json);
   command.examples({"weir checkpoint ls checkpoints"});
-  command.action([options] { end_with([&] { return list_checkpoints(options->a, options->json); }); });
+  command.action([options] { end_with(status_of([&] { return list_checkpoints(options->a, options->json); })); });
 
   options = std::make_shared<Options>();
   command = group.add("show", "Show the values, configurations and datasets of a file");
   command.option("file", options->a, "a checkpoint").required().existing_file();
   add_json(command, options->json);
   command.examples({"weir checkpoint show checkpoints/checkpoint-300.h5"});
-  command.action([options] { end_with([&] { return show_checkpoint(options->a, options->json); }); });
+  command.action([options] { end_with(status_of([&] { return show_checkpoint(options->a, options->json); })); });
 
   options = std::make_shared<Options>();
   command = group.add("verify", "Read every byte of files, and compare it with its checksum");
@@ -69,7 +63,7 @@ void add_checkpoint(Command& app) {
       "--reseal", options->reseals,
       "check every chunk, and seal the file as it is now; for files that another program, such as h5repack, has rewritten");
   command.examples({"weir checkpoint verify checkpoints"});
-  command.action([options] { end_with([&] { return verify_checkpoints(options->paths, options->reseals); }); });
+  command.action([options] { end_with(status_of([&] { return verify_checkpoints(options->paths, options->reseals); })); });
 
   options = std::make_shared<Options>();
   command = group.add("diff", "Compare two files");
@@ -80,7 +74,7 @@ void add_checkpoint(Command& app) {
   command.option("first", options->a, "a checkpoint").required().existing_file();
   command.option("second", options->b, "another one").required().existing_file();
   command.examples({"weir checkpoint diff a.h5 b.h5"});
-  command.action([options] { end_with([&] { return diff_checkpoints(options->a, options->b); }, status_trouble); });
+  command.action([options] { end_with(diff_checkpoints(options->a, options->b)); });
 
   options = std::make_shared<Options>();
   Resharding& resharding = options->resharding;
@@ -103,7 +97,7 @@ void add_checkpoint(Command& app) {
       .without_default();
   command.flag("--force", resharding.force, "replace OUT");
   command.examples({"weir checkpoint reshard in.h5 out.h5 --ranks 64 --ranks-per-node 8"});
-  command.action([options] { end_with([&] { return reshard_checkpoint(options->resharding); }); });
+  command.action([options] { end_with(status_of([&] { return reshard_checkpoint(options->resharding); })); });
 }
 
 }  // namespace weir::cli

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <variant>
 
-#include "base/json.hpp"
 #include "base/standard_error.hpp"
 
 namespace weir::cli {

@@ -1,10 +1,8 @@
 // weir checkpoint reshard: makes the file that a job with other ranks would have. Virtual ranks of this process restore and save.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -21,6 +19,7 @@
 #include "checkpoint/file.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
+#include "cli/temporary_folder.hpp"
 #include "communicator/communicator.hpp"
 #include "fusion/fusion_config.hpp"
 #include "optim/layer_optimizer.hpp"
@@ -112,27 +111,6 @@ StepSchedule schedule_of(const Subject& subject) {
   return StepSchedule(std::move(blocks));
 }
 
-struct FusedContents {
-  std::string name;
-  FusionConfig config;
-  std::vector<FusedTensor> tensors;
-};
-FusedContents fused_of(const Subject& subject) {
-  return {subject.name, config_of<FusionConfig>(subject), fusion::tensors_of(text_of(subject, "tensors"))};
-}
-
-struct OptimizerContents {
-  std::string name;
-  OptimizerConfig config;
-  std::vector<OptimizedLayer> layers;
-};
-OptimizerContents optimizer_of(const Subject& subject) {
-  return {subject.name, config_of<OptimizerConfig>(subject), optim::layers_of(text_of(subject, "layers"))};
-}
-
-/// Returns which of the two kinds of optimizers this is: only one of them has layers.
-bool has_layers(const Subject& subject) { return subject.find("layers") != nullptr; }
-
 /// The caller's array on all new ranks.
 struct WholeArray {
   struct Part {
@@ -181,53 +159,54 @@ WholeArray array_of(const Subject& subject, std::size_t ranks) {
   return array;
 }
 
-/// All objects that the new ranks make.
-struct Contents {
-  Contents(const Index& index, std::size_t ranks) {
-    for (const Subject& subject : index.subjects) {
-      if (subject.kind == checkpoint::Kind::plan) plans.emplace_back(subject.name, plan_config(subject));
-      if (subject.kind == checkpoint::Kind::table) tables.emplace_back(subject.name, table_config(subject));
-      if (subject.kind == checkpoint::Kind::fused) fused.push_back(fused_of(subject));
-      if (subject.kind == checkpoint::Kind::optimizer && has_layers(subject)) optimizers.push_back(optimizer_of(subject));
-      if (subject.kind == checkpoint::Kind::optimizer && !has_layers(subject))
-        adams.emplace_back(subject.name, config_of<SparseAdamConfig>(subject));
-      if (subject.kind == checkpoint::Kind::schedule) schedules.emplace_back(subject.name, schedule_of(subject));
-      if (subject.kind == checkpoint::Kind::array) arrays.push_back(array_of(subject, ranks));
-    }
+/// Makes an object of a new rank, and adds it to the checkpoint. The result must live until the checkpoint has been saved.
+using Maker = std::function<std::shared_ptr<void>(const Communicator&, Checkpoint&)>;
+
+/// Returns the maker of an object that is constructed from `make(comm)`.
+template <class Make>
+Maker maker(const std::string& name, Make make) {
+  return [=](const Communicator& comm, Checkpoint& checkpoint) {
+    const auto object = std::make_shared<decltype(make(comm))>(make(comm));
+    checkpoint.add(name, *object);
+    return object;
+  };
+}
+
+Maker maker_of(const Subject& subject, std::size_t ranks) {
+  switch (subject.kind) {
+    case checkpoint::Kind::plan:
+      return maker(subject.name, [config = plan_config(subject)](const auto& comm) { return AllreducePlan(comm, config); });
+    case checkpoint::Kind::table:
+      return maker(subject.name, [config = table_config(subject)](const auto& comm) { return EmbeddingTable(comm, config); });
+    case checkpoint::Kind::fused:
+      return maker(subject.name,
+                   [config = config_of<FusionConfig>(subject), tensors = fusion::tensors_of(text_of(subject, "tensors"))](
+                       const auto& comm) { return FusedAllreduce(comm, config, tensors); });
+    case checkpoint::Kind::optimizer:
+      if (subject.find("layers") == nullptr)
+        return maker(subject.name, [config = config_of<SparseAdamConfig>(subject)](const auto&) { return SparseAdam(config); });
+      return maker(subject.name,
+                   [config = config_of<OptimizerConfig>(subject), layers = optim::layers_of(text_of(subject, "layers"))](
+                       const auto& comm) { return LayerOptimizer(comm, config, layers); });
+    case checkpoint::Kind::schedule:
+      return maker(subject.name, [schedule = schedule_of(subject)](const auto&) { return schedule; });
+    case checkpoint::Kind::array:
+      break;
   }
-  std::vector<std::pair<std::string, AllreduceConfig>> plans;
-  std::vector<std::pair<std::string, EmbeddingConfig>> tables;
-  std::vector<FusedContents> fused;
-  std::vector<OptimizerContents> optimizers;
-  std::vector<std::pair<std::string, SparseAdamConfig>> adams;
-  std::vector<std::pair<std::string, StepSchedule>> schedules;
-  std::vector<WholeArray> arrays;
-};
+  return [array = std::make_shared<WholeArray>(array_of(subject, ranks))](const Communicator& comm, Checkpoint& checkpoint) {
+    WholeArray::Part& mine = array->parts[static_cast<std::size_t>(comm.rank())];
+    checkpoint.add_array(array->name, mine.bytes.data(), array->type, array->distribution,
+                         static_cast<std::int64_t>(mine.bytes.size()) / array->element_bytes, mine.first, array->total);
+    return array;
+  };
+}
 
 /// Restores and saves on one new rank.
-void restore_and_save(const Communicator& comm, Contents& contents, const CheckpointConfig& config, std::int64_t step) {
-  std::vector<AllreducePlan> plans;
-  std::vector<EmbeddingTable> tables;
-  for (const auto& [name, plan] : contents.plans) plans.emplace_back(comm, plan);
-  for (const auto& [name, table] : contents.tables) tables.emplace_back(comm, table);
-  std::vector<FusedAllreduce> fused;
-  for (const FusedContents& f : contents.fused) fused.emplace_back(comm, f.config, f.tensors);
-  std::vector<LayerOptimizer> optimizers;
-  for (const OptimizerContents& o : contents.optimizers) optimizers.emplace_back(comm, o.config, o.layers);
-  std::vector<SparseAdam> adams;
-  for (const auto& [name, adam] : contents.adams) adams.emplace_back(adam);
+void restore_and_save(const Communicator& comm, const std::vector<Maker>& makers, const CheckpointConfig& config,
+                      std::int64_t step) {
+  std::vector<std::shared_ptr<void>> objects;
   Checkpoint checkpoint(comm, config);
-  for (std::size_t i = 0; i < plans.size(); ++i) checkpoint.add(contents.plans[i].first, plans[i]);
-  for (std::size_t i = 0; i < tables.size(); ++i) checkpoint.add(contents.tables[i].first, tables[i]);
-  for (std::size_t i = 0; i < fused.size(); ++i) checkpoint.add(contents.fused[i].name, fused[i]);
-  for (std::size_t i = 0; i < optimizers.size(); ++i) checkpoint.add(contents.optimizers[i].name, optimizers[i]);
-  for (std::size_t i = 0; i < adams.size(); ++i) checkpoint.add(contents.adams[i].first, adams[i]);
-  for (const auto& [name, schedule] : contents.schedules) checkpoint.add(name, schedule);
-  for (WholeArray& array : contents.arrays) {
-    WholeArray::Part& mine = array.parts[static_cast<std::size_t>(comm.rank())];
-    checkpoint.add_array(array.name, mine.bytes.data(), array.type, array.distribution,
-                         static_cast<std::int64_t>(mine.bytes.size()) / array.element_bytes, mine.first, array.total);
-  }
+  for (const Maker& make : makers) objects.push_back(make(comm, checkpoint));
   checkpoint.restore_step(step);
   checkpoint.save(step).wait();
 }
@@ -271,26 +250,6 @@ int fullest_node(const Index& index) {
   return static_cast<int>(most);
 }
 
-/// A temporary folder beside the new file, removed at the end.
-class Workplace {
- public:
-  explicit Workplace(const fs::path& beside) : path_((beside / ".reshard-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr)
-      throw std::runtime_error(
-          fmt::format("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno)));
-  }
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
-  ~Workplace() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
@@ -310,14 +269,18 @@ int reshard_checkpoint(const Resharding& wanted) {
 
   const int per_node = std::min(wanted.ranks, wanted.per_node > 0 ? wanted.per_node : fullest_node(index));
   const std::vector<Location> machine = synthetic_machine(machine_of(wanted.ranks, per_node));
-  Contents contents(index, machine.size());
-  const Workplace workplace(beside);
+  std::vector<Maker> makers;
+  for (const Subject& subject : index.subjects) makers.push_back(maker_of(subject, machine.size()));
+  const TemporaryFolder workplace(make_folder((beside / ".reshard-").string()));
+  if (workplace.path().empty())
+    throw std::runtime_error(
+        fmt::format("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno)));
   const std::string aside = fmt::format("{}/checkpoint-{}.h5", workplace.path(), index.step);
   fs::create_symlink(fs::canonical(wanted.in), aside);
   const CheckpointConfig config{
       .folder = workplace.path(), .run = index.run, .keep = 1, .compression = index.compression, .name = "reshard"};
   try {
-    run_virtual_ranks(machine, [&](const Communicator& comm) { restore_and_save(comm, contents, config, index.step); });
+    run_virtual_ranks(machine, [&](const Communicator& comm) { restore_and_save(comm, makers, config, index.step); });
   } catch (const Error& error) {
     const std::string unfinished = fmt::format("{}/.checkpoint-{}.h5", workplace.path(), index.step);
     const std::string text = error.what();
