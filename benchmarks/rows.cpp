@@ -11,8 +11,8 @@
 
 #include "base/buffer.hpp"
 #include "benchmarks/benchmarks.hpp"
+#include "cli/embedding_batches.hpp"
 #include "cli/report.hpp"
-#include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir::cli {

@@ -15,8 +15,8 @@
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
+#include "cli/embedding_batches.hpp"
 #include "cli/report.hpp"
-#include "cli/zipf_ids.hpp"
 #include "codec/coo.hpp"
 #include "codec/wire.hpp"
 #include "collectives/shared_work.hpp"

@@ -38,8 +38,7 @@ std::string make_shared_folder(const std::string& parent, int rank) {
   path.resize(4096);
   MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
   path.resize(path.find('\0'));
-  if (path.empty())
-    throw std::runtime_error(fmt::format("no folder can be made in '{}': --folder names one that exists and is yours", parent));
+  if (path.empty()) give_up("no folder can be made in '{}': --folder names one that exists and is yours", parent);
   return path;
 }
 

@@ -61,8 +61,7 @@ void compute(const Communicator& comm, const Job& job, double ms) {
 void check(const Options& options, std::int64_t sample, const std::byte* value) {
   if (!options.path.empty()) return;
   for (const std::int64_t i : {std::int64_t{0}, options.sample_bytes / 2, options.sample_bytes - 1})
-    if (value[i] != stored_byte(sample * options.sample_bytes + i))
-      throw std::runtime_error(fmt::format("sample {} has a wrong byte {}", sample, i));
+    if (value[i] != stored_byte(sample * options.sample_bytes + i)) give_up("sample {} has a wrong byte {}", sample, i);
 }
 
 /// Returns 0 .. count - 1 in random order.

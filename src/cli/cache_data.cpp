@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 #include <weir/datacache.hpp>
@@ -15,6 +14,7 @@
 #include "base/regular_file.hpp"
 #include "base/standard_error.hpp"
 #include "cli/cache.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -30,13 +30,12 @@ bool begins_with(const std::string& path, std::string_view magic) {
 
 std::shared_ptr<SampleSource> source_of(const DataToCheck& data) {
   if (std::filesystem::is_directory(data.path)) return jpeg_source(data.path, side, side);
-  if (!std::filesystem::exists(data.path)) throw std::runtime_error(fmt::format("there is no '{}'", data.path));
+  if (!std::filesystem::exists(data.path)) give_up("there is no '{}'", data.path);
   if (const std::string wrong = why_no_regular_file(data.path); !wrong.empty())
-    throw std::runtime_error(fmt::format("'{}' cannot be read: {}", data.path, wrong));
+    give_up("'{}' cannot be read: {}", data.path, wrong);
   if (begins_with(data.path, "\x93NUMPY")) return npy_source(data.path, data.labels);
   if (!data.dataset.empty()) return hdf5_source(data.path, data.dataset, data.labels);
-  if (begins_with(data.path, "\x89HDF\r\n"))
-    throw std::runtime_error(fmt::format("'{}' is an HDF5 file: name the data set in it by --dataset", data.path));
+  if (begins_with(data.path, "\x89HDF\r\n")) give_up("'{}' is an HDF5 file: name the data set in it by --dataset", data.path);
   return idx_source(data.path, data.labels);
 }
 
@@ -80,7 +79,7 @@ class Check {
 
 int check_data(const DataToCheck& data) {
   const std::shared_ptr<SampleSource> source = source_of(data);
-  if (source->size() == 0) throw std::runtime_error(fmt::format("'{}' has no samples", data.path));
+  if (source->size() == 0) give_up("'{}' has no samples", data.path);
   Check check(*source);
   std::vector<std::thread> threads;
   const unsigned count = data.threads > 0 ? static_cast<unsigned>(data.threads) : std::max(1U, std::thread::hardware_concurrency());

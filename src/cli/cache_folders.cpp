@@ -129,8 +129,8 @@ int prune_cache(const std::string& path, const Pruning& wanted) {
   if (!wanted.data_set.empty()) {
     const std::vector<std::string> names = folder.look().data_sets;
     if (std::find(names.begin(), names.end(), wanted.data_set) == names.end())
-      throw std::runtime_error(fmt::format("folder {} has no data set '{}': there {} {}", path, wanted.data_set,
-                                           names.empty() ? "is" : "are", names.empty() ? "none" : joined(names)));
+      give_up("folder {} has no data set '{}': there {} {}", path, wanted.data_set, names.empty() ? "is" : "are",
+              names.empty() ? "none" : joined(names));
   }
   std::int64_t freed = 0;
   const std::vector<std::int64_t> left_overs = folder.remove_left_overs();
@@ -199,9 +199,7 @@ int verify_cache(const std::string& path, bool remove) {
         const bool known = pack.pack < manifest.set.packs();
         Descriptor file = open_in(set_folder, pack.name, O_RDONLY);
         if (!file && errno == ENOENT) continue;  // evicted meanwhile
-        if (!file)
-          throw std::runtime_error(
-              fmt::format("cannot read {}/{}/{}: {}", path, pack.data_set, pack.name, datacache::reason(errno)));
+        if (!file) give_up("cannot read {}/{}/{}: {}", path, pack.data_set, pack.name, datacache::reason(errno));
         const auto open = known ? PackFile::open(std::move(file), pack.status.bytes,
                                                  {manifest.fingerprint, pack.pack, manifest.set.samples_of(pack.pack)})
                                 : std::nullopt;

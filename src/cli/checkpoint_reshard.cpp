@@ -262,19 +262,17 @@ int reshard_checkpoint(const Resharding& wanted) {
   const Index index = checkpoint::read_whole(wanted.in);
   std::error_code none;
   if (fs::equivalent(wanted.in, wanted.out, none))
-    throw std::runtime_error(fmt::format("{} and {} are the same file: name another one to write", wanted.in, wanted.out));
-  if (fs::exists(wanted.out) && !wanted.force) throw std::runtime_error(fmt::format("{} exists: --force replaces it", wanted.out));
+    give_up("{} and {} are the same file: name another one to write", wanted.in, wanted.out);
+  if (fs::exists(wanted.out) && !wanted.force) give_up("{} exists: --force replaces it", wanted.out);
   const fs::path beside = fs::absolute(wanted.out).parent_path();
-  if (!fs::is_directory(beside)) throw std::runtime_error(fmt::format("there is no folder {}", beside.string()));
+  if (!fs::is_directory(beside)) give_up("there is no folder {}", beside.string());
 
   const int per_node = std::min(wanted.ranks, wanted.per_node > 0 ? wanted.per_node : fullest_node(index));
   const std::vector<Location> machine = synthetic_machine(machine_of(wanted.ranks, per_node));
   std::vector<Maker> makers;
   for (const Subject& subject : index.subjects) makers.push_back(maker_of(subject, machine.size()));
   const TemporaryFolder workplace(make_folder((beside / ".reshard-").string()));
-  if (workplace.path().empty())
-    throw std::runtime_error(
-        fmt::format("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno)));
+  if (workplace.path().empty()) give_up("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno));
   const std::string aside = fmt::format("{}/checkpoint-{}.h5", workplace.path(), index.step);
   fs::create_symlink(fs::canonical(wanted.in), aside);
   const CheckpointConfig config{

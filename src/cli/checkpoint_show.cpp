@@ -174,7 +174,7 @@ std::vector<std::string> files_of(const std::string& path) {
   const checkpoint::Folder folder(path);
   std::vector<std::string> files;
   for (const std::int64_t step : folder.steps()) files.push_back(folder.file_of(step));
-  if (files.empty()) throw std::runtime_error(fmt::format("folder {} has no file checkpoint-STEP.h5", path));
+  if (files.empty()) give_up("folder {} has no file checkpoint-STEP.h5", path);
   return files;
 }
 

@@ -6,10 +6,9 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
-#include <stdexcept>
 #include <unordered_map>
 
-#include "cli/zipf_ids.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -26,7 +25,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 std::string read_file(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) throw std::runtime_error(fmt::format("cannot read the text '{}'", file));
+  if (!in) give_up("cannot read the text '{}'", file);
   return text;
 }
 
@@ -80,9 +79,8 @@ IdBatches text_batches(const std::string& file, const BatchShape& shape, int ran
   const Words words = find_words(read_file(file));
   const auto have = static_cast<std::int64_t>(words.text.size());
   if (have / ranks / shape.steps < shape.tokens)
-    throw std::runtime_error(fmt::format(
-        "the text '{}' has {} words: {} ranks x {} steps x {} tokens take {}; take a longer text, fewer iterations or tokens", file,
-        have, ranks, shape.steps, shape.tokens, shape.tokens * ranks * shape.steps));
+    give_up("the text '{}' has {} words: {} ranks x {} steps x {} tokens take {}; take a longer text, fewer iterations or tokens",
+            file, have, ranks, shape.steps, shape.tokens, shape.tokens * ranks * shape.steps);
   const std::vector<std::int64_t> id = ids_by_frequency(words, shape.rows);
   IdBatches batches(static_cast<std::size_t>(shape.steps));
   auto word = words.text.begin() + have / ranks * rank;

@@ -55,10 +55,11 @@ Link parse_network(const std::string& text) {
               .exchange = *bandwidth,
               .shared = *bandwidth};
   }
-  throw Error(WEIR_ERR_ARGUMENT, fmt::format("--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a "
-                                             "second) and a latency (in ns, us, ms or s), "
-                                             "for example 25Gbit,5us",
-                                             text));
+  fail(WEIR_ERR_ARGUMENT,
+       "--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a "
+       "second) and a latency (in ns, us, ms or s), "
+       "for example 25Gbit,5us",
+       text);
 }
 
 struct Options {

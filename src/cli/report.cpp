@@ -124,8 +124,7 @@ void require_writable(const std::string& file) {
   const bool is_new = !std::filesystem::exists(file, ignored);
   const bool opens = std::ofstream(file, std::ios::app).is_open();
   if (opens && is_new) std::filesystem::remove(file, ignored);
-  if (!opens)
-    throw std::runtime_error(fmt::format("'{}' cannot be written: name a file in a folder that exists and is yours", file));
+  if (!opens) give_up("'{}' cannot be written: name a file in a folder that exists and is yours", file);
 }
 
 JsonValue list_of(const Rows& rows) {

@@ -1,17 +1,27 @@
 // report.hpp: rows of figures, as a table and as JSON.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/json.hpp"
 
 namespace weir::cli {
+
+/// Throws std::runtime_error with a formatted text.
+template <class... Args>
+[[noreturn]] void give_up(fmt::format_string<Args...> text, Args&&... args) {
+  throw std::runtime_error(fmt::format(text, std::forward<Args>(args)...));
+}
 
 /// Objects, each of which has its members in the order in which --json writes them.
 using Rows = std::vector<JsonValue>;
