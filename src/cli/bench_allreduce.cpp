@@ -26,14 +26,12 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  std::int64_t count = 4194304;
-  double density = 0.01;
   int iterations = 20, warmup = 3;
   std::vector<std::string> algorithms = {"oktopk"};
   std::vector<std::string> compressors;  ///< empty: the algorithms' own
   std::string algorithm_parameters, parameters, result = "both", input, json;
   bool baseline = true, side_by_side = false;
-  AllreduceConfig config;
+  AllreduceConfig config{.count = 4194304, .density = 0.01};  ///< without algorithm and compressor
 };
 
 /// Returns the bytes sent to ranks at these levels.
@@ -45,25 +43,24 @@ std::int64_t bytes_sent(const Statistics& s, Level first, Level last) {
 
 /// What to measure.
 struct Subject {
-  std::string algorithm, parameters;
-  bool dense = false;  ///< true if it delivers in place
-  NamedCompressor compressor{};
+  AllreduceConfig config;
+  bool dense;  ///< true if it delivers in place
 };
 
 /// Measures one algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
 class Measurement {
  public:
   Measurement(const Communicator& comm, const Options& options, const Subject& subject, GradientBuffer& buffer)
-      : options_(options), subject_(subject), ranks_(comm.size()), buffer_(buffer), plan_(comm, config_of(options, subject)) {}
+      : options_(options), subject_(subject), ranks_(comm.size()), buffer_(buffer), plan_(comm, subject.config) {}
 
   /// Returns the number of iterations that are not measured. By then, automatic choice must have decided.
   [[nodiscard]] int warmup() const {
-    const bool tries = subject_.algorithm.starts_with("auto") && options_.config.trial_iterations > 0;
+    const bool tries = is_automatic(subject_.config.algorithm) && options_.config.trial_iterations > 0;
     return std::max(options_.warmup, tries ? static_cast<int>(4 * options_.config.trial_iterations) + 1 : 0);
   }
   [[nodiscard]] std::string name() const {
-    const std::string& compressor = subject_.compressor.names;
-    return fmt::format("{}{}{}, {} result", subject_.algorithm, compressor.empty() ? "" : " of ", compressor,
+    const std::string& compressor = subject_.config.compressor;
+    return fmt::format("{}{}{}, {} result", subject_.config.algorithm, compressor.empty() ? "" : " of ", compressor,
                        subject_.dense ? "dense" : "sparse");
   }
 
@@ -106,13 +103,13 @@ class Measurement {
 
   [[nodiscard]] JsonValue row() const {
     JsonValue row = result_row({{"benchmark", subject_.dense ? "allreduce_dense" : "allreduce_sparse"},
-                                {"algorithm", subject_.algorithm},
-                                {"algorithm_parameters", subject_.parameters},
-                                {"compressor", subject_.compressor.names},
-                                {"compressor_parameters", subject_.compressor.parameters},
+                                {"algorithm", subject_.config.algorithm},
+                                {"algorithm_parameters", subject_.config.algorithm_parameters},
+                                {"compressor", subject_.config.compressor},
+                                {"compressor_parameters", subject_.config.compressor_parameters},
                                 {"memory", name_of(options_.config.memory)},
-                                {"count", options_.count},
-                                {"density", options_.density},
+                                {"count", options_.config.count},
+                                {"density", options_.config.density},
                                 {"ranks", ranks_},
                                 {"baseline", options_.baseline ? buffer_.baseline() : ""},
                                 {"ran_as", plan_.config().algorithm},
@@ -136,17 +133,6 @@ class Measurement {
   }
 
  private:
-  static AllreduceConfig config_of(const Options& options, const Subject& subject) {
-    AllreduceConfig config = options.config;
-    config.count = options.count;
-    config.density = options.density;
-    config.algorithm = subject.algorithm;
-    config.algorithm_parameters = subject.parameters;
-    config.compressor = subject.compressor.names;
-    config.compressor_parameters = subject.compressor.parameters;
-    return config;
-  }
-
   const Options& options_;
   const Subject& subject_;
   int ranks_;
@@ -157,7 +143,7 @@ class Measurement {
 
 /// Measures subjects one after another or, side by side, all in every iteration.
 Rows measure(const Communicator& comm, const Options& options, const Gradients& gradients, const std::vector<Subject>& list) {
-  const auto buffer = make_gradient_buffer(comm, options.config.memory, options.count);
+  const auto buffer = make_gradient_buffer(comm, options.config.memory, options.config.count);
   Rows rows;
   for (std::size_t first = 0; first < list.size();) {
     const std::size_t last = options.side_by_side ? list.size() : first + 1;
@@ -180,24 +166,15 @@ Rows measure(const Communicator& comm, const Options& options, const Gradients& 
   return rows;
 }
 
-bool all_algorithms(const Options& options) { return options.algorithms == std::vector<std::string>{"all"}; }
-
-std::vector<std::string> wanted(const Options& options) {
-  if (!all_algorithms(options)) return options.algorithms;
+/// Returns the names that --algorithm accepts, except "all".
+std::vector<std::string> known_algorithms() {
   std::vector<std::string> names;
-  for (const AlgorithmInfo& algorithm : algorithms()) {
-    const bool runs = options.config.memory == MemorySpace::host ? algorithm.host_memory : algorithm.cuda_memory;
-    if (runs) names.emplace_back(algorithm.name);
-  }
+  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
+  names.insert(names.end(), {"auto", "auto_sparse"});
   return names;
 }
 
-bool delivers_sparse(const std::string& name) {
-  for (const AlgorithmInfo& algorithm : algorithms()) {
-    if (algorithm.name == name) return algorithm.sparse;
-  }
-  return name == "auto_sparse";
-}
+bool all_algorithms(const Options& options) { return options.algorithms == std::vector<std::string>{"all"}; }
 
 /// Returns whether plans of `algorithm` accept what `compressor` makes of gradients in `memory`.
 bool takes(const std::string& algorithm, const compress::Compressor& compressor, MemorySpace memory) {
@@ -222,26 +199,14 @@ std::vector<std::string> carriers(const std::vector<std::string>& algorithms, co
   return names;
 }
 
-/// Returns the names that --algorithm accepts, except "all".
-std::vector<std::string> known_algorithms() {
-  std::vector<std::string> names;
-  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
-  names.insert(names.end(), {"auto", "auto_sparse"});
-  return names;
-}
-
 [[noreturn]] void refuse(const Options& options, const NamedCompressor& compressor) {
-  const MemorySpace memory = options.config.memory;
-  const std::vector<std::string> able = carriers(known_algorithms(), compressor, memory);
-  if (able.empty())
-    throw Error(WEIR_ERR_ARGUMENT,
-                fmt::format("compressor is {}: in {} memory automatic choice is among sparse ones; give names with "
-                            "commas between them instead",
-                            compressor.names, name_of(memory)));
-  throw Error(WEIR_ERR_ARGUMENT,
-              fmt::format("compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
-                          joined(options.algorithms), compressor.several() ? "choose among these" : "carry it", name_of(memory),
-                          joined(able)));
+  const std::string_view memory = name_of(options.config.memory);
+  const std::vector<std::string> able = carriers(known_algorithms(), compressor, options.config.memory);
+  require(!able.empty(),
+          "compressor is {}: in {} memory automatic choice is among sparse ones; give names with commas between them instead",
+          compressor.names, memory);
+  fail(WEIR_ERR_ARGUMENT, "compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
+       joined(options.algorithms), compressor.several() ? "choose among these" : "carry it", memory, joined(able));
 }
 
 /// Returns the requested algorithms that carry the compressor. With "all", automatic choice is left out, or, for several
@@ -258,18 +223,26 @@ std::vector<std::string> carriers(const Options& options, const NamedCompressor&
 std::vector<Subject> subjects(const Options& options, std::vector<std::string>& left_out) {
   std::vector<Subject> list;
   const auto add = [&](const std::string& algorithm, const NamedCompressor& compressor) {
-    const std::string parameters = is_automatic(algorithm)
-                                       ? options.algorithm_parameters
-                                       : parameters_if_chosen(find_allreduce(algorithm), options.algorithm_parameters).text();
-    if (delivers_sparse(algorithm) && options.result != "in_place") list.push_back({algorithm, parameters, false, compressor});
-    if (options.result != "sparse") list.push_back({algorithm, parameters, true, compressor});
+    AllreduceConfig config = options.config;
+    config.algorithm = algorithm;
+    config.algorithm_parameters = is_automatic(algorithm)
+                                      ? options.algorithm_parameters
+                                      : parameters_if_chosen(find_allreduce(algorithm), options.algorithm_parameters).text();
+    config.compressor = compressor.names;
+    config.compressor_parameters = compressor.parameters;
+    const bool sparse = is_automatic(algorithm) ? algorithm == "auto_sparse" : find_allreduce(algorithm).sparse();
+    if (sparse && options.result != "in_place") list.push_back({config, false});
+    if (options.result != "sparse") list.push_back({config, true});
   };
   const bool all = names_all(options.compressors);
   std::vector<std::string> names = all ? all_compressors() : options.compressors;
   if (all) names.insert(names.begin(), "none");
   const std::vector<NamedCompressor> compressors = named_compressors(names, options.parameters);
   if (compressors.empty()) {
-    for (const std::string& algorithm : wanted(options)) add(algorithm, {});
+    for (const std::string& algorithm : all_algorithms(options) ? known_algorithms() : options.algorithms) {
+      if (!all_algorithms(options) || (!is_automatic(algorithm) && find_allreduce(algorithm).runs_in(options.config.memory)))
+        add(algorithm, {});
+    }
   }
   for (const NamedCompressor& compressor : compressors) {
     const std::vector<std::string> able = carriers(options, compressor);
@@ -277,19 +250,19 @@ std::vector<Subject> subjects(const Options& options, std::vector<std::string>& 
     if (able.empty()) left_out.push_back(compressor.names);
     for (const std::string& algorithm : able) add(algorithm, compressor);
   }
-  if (list.empty() && options.result == "sparse")
-    throw Error(WEIR_ERR_ARGUMENT, "--result is sparse: none of the algorithms delivers one; choose in_place");
+  require(!list.empty() || options.result != "sparse", "--result is sparse: none of the algorithms delivers one; choose in_place");
   return list;
 }
 
 void run(Options options) {
   std::vector<std::string> left_out;
-  const std::vector<Subject> list = subjects(options, left_out);
+  std::vector<Subject> list = subjects(options, left_out);
   const Communicator comm = start_ranks(options.json);
   if (comm.rank() == 0 && !left_out.empty())
     print_error("left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
-  const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
-                                                    : read_gradients(options.input, options.count, comm.rank(), comm.size());
+  const Gradients gradients = options.input.empty() ? make_gradients(options.config.count, comm.rank(), 3)
+                                                    : read_gradients(options.input, options.config.count, comm.rank(), comm.size());
+  for (Subject& subject : list) subject.config.count = options.config.count;  // of the file, perhaps
   const Rows rows = measure(comm, options, gradients, list);
   if (comm.rank() != 0) return;
   print_result_table(rows);
@@ -303,9 +276,9 @@ void add_bench_allreduce(Command& bench) {
   Command command = bench.add(
       "allreduce", "Measure allreduce algorithms, compared with MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all", "auto", "auto_sparse"};
-  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
-  command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
-  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
+  command.option("--count", options->config.count, "elements of the gradient").between(1, 2147483647);
+  command.option("--density", options->config.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   const Option algorithm =
       command
           .option("--algorithm", options->algorithms,
