@@ -57,7 +57,7 @@ void print(const Options& options, const Rows& rows) {
              options.rounds, options.calls);
   fmt::print("{:<24} {:>10} {:>10} {:>16}\n", "call", "C us", "C++ us", "C over C++ us");
   for (const JsonValue& row : rows) {
-    const double in_c = row.view().at("median_ms").number() * 1e3, in_cpp = row.view().at("baseline_ms").number() * 1e3;
+    const double in_c = number_of(row, "median_ms") * 1e3, in_cpp = number_of(row, "baseline_ms") * 1e3;
     fmt::print("{:<24} {:>10.3f} {:>10.3f} {:>16.3f}\n", row.view().at("algorithm").string(), in_c, in_cpp, in_c - in_cpp);
   }
 }

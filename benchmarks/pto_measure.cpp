@@ -116,15 +116,9 @@ Rows measure(const Communicator& comm, const PtoOptions& options, const FusionMo
   const Arrays weights(model, host), gradients(model, host);
   const std::vector<const float*> read = gradients.read();
   std::vector<std::unique_ptr<Subject>> subjects;
-  const auto add = [&](const Division& division) {
+  for (const auto& [norms, update] : rule == OptimizerRule::lars ? std::span<const Division>(of_lars) : of_lamb)
     subjects.push_back(std::make_unique<Subject>(
-        comm, OptimizerConfig{.rule = rule, .norms = division.norms, .update = division.update, .name = std::string(name_of(rule))},
-        layers));
-  };
-  if (rule == OptimizerRule::lars)
-    std::for_each(of_lars.begin(), of_lars.end(), add);
-  else
-    std::for_each(of_lamb.begin(), of_lamb.end(), add);
+        comm, OptimizerConfig{.rule = rule, .norms = norms, .update = update, .name = std::string(name_of(rule))}, layers));
   Progress progress(comm.rank() == 0, fmt::format("{}, {}", model.name, name_of(rule)), options.iterations + options.warmup);
   for (int t = -options.warmup; t < options.iterations; ++t) {
     for (auto& subject : subjects) subject->iterate(weights, read, host, t >= 0);
@@ -132,10 +126,10 @@ Rows measure(const Communicator& comm, const PtoOptions& options, const FusionMo
   }
   Rows rows;
   for (const auto& subject : subjects) rows.push_back(subject->row(model, comm.size()));
-  const double replicated = rows[0].view().at("median_ms").number();
+  const double replicated = number_of(rows[0], "median_ms");
   for (JsonValue& row : rows) {
     row.set("baseline_ms", replicated);
-    row.set("speedup", replicated / row.view().at("median_ms").number());
+    row.set("speedup", replicated / number_of(row, "median_ms"));
   }
   if (comm.rank() == 0) fmt::print("{}", subjects.back()->explanation());
   return rows;

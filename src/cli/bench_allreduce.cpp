@@ -143,24 +143,20 @@ class Measurement {
 
 /// Measures subjects one after another or, side by side, all in every iteration.
 Rows measure(const Communicator& comm, const Options& options, const Gradients& gradients, const std::vector<Subject>& list) {
-  const auto buffer = make_gradient_buffer(comm, options.config.memory, options.config.count);
+  GradientBuffer buffer(comm, options.config.memory, options.config.count);
   Rows rows;
   for (std::size_t first = 0; first < list.size();) {
     const std::size_t last = options.side_by_side ? list.size() : first + 1;
     std::vector<std::unique_ptr<Measurement>> group;
     int warmup = 0;
     for (; first < last; ++first) {
-      group.push_back(std::make_unique<Measurement>(comm, options, list[first], *buffer));
+      group.push_back(std::make_unique<Measurement>(comm, options, list[first], buffer));
       warmup = std::max(warmup, group.back()->warmup());
     }
     Progress progress(comm.rank() == 0, group.size() == 1 ? group[0]->name() : "side by side", options.iterations + warmup);
-    for (int t = 0; t < options.iterations + warmup; ++t) {
-      const auto& gradient = gradients[static_cast<std::size_t>(t) % gradients.size()];
-      // The order rotates, because the first and the last of an iteration have other neighbours.
-      for (std::size_t i = 0; i < group.size(); ++i)
-        group[(i + static_cast<std::size_t>(t)) % group.size()]->iterate(gradient, t >= warmup);
-      progress.at(t + 1);
-    }
+    in_turns(group, options.iterations + warmup, progress, [&](const auto& measurement, int t) {
+      measurement->iterate(gradients[static_cast<std::size_t>(t) % gradients.size()], t >= warmup);
+    });
     for (const auto& measurement : group) rows.push_back(measurement->row());
   }
   return rows;

@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <stdexcept>
 #include <weir/checkpoint.hpp>
 
 #include "checkpoint/file.hpp"

@@ -257,8 +257,8 @@ void print(const Job& job, const Options& options, Rows epochs, const Rows& rate
   fmt::print("{} samples of {} bytes, {} rank{}, batches of {}, {} ms of computing each\n", options.samples, options.sample_bytes,
              job.size, job.size == 1 ? "" : "s", options.batch, options.compute_ms);
   for (JsonValue& row : epochs) {
-    row.set("samples_per_s", static_cast<double>(options.samples) / row.view().at("epoch_s").number());
-    row.set("store_mb", row.view().at("store_bytes").number() * 1e-6);
+    row.set("samples_per_s", static_cast<double>(options.samples) / number_of(row, "epoch_s"));
+    row.set("store_mb", number_of(row, "store_bytes") * 1e-6);
   }
   print_table(epochs, "{run:<24} {epoch:>6} {io_s:>10.3f} {epoch_s:>10.3f} {samples_per_s:>12.0f} {store_mb:>14.1f}",
               {"run", "epoch", "I/O s", "epoch s", "samples/s", "MB from store"});

@@ -1,27 +1,50 @@
 // weir bench embedding: compares the exchanges of an embedding table with each other and with their volume, and measures what share
 // of the gradients is urgent, and how long training stalls. Start it with mpirun.
-#include "cli/bench_embedding.hpp"
-
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <thread>
+#include <weir/embedding.hpp>
+#include <weir/schedule.hpp>
 
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
+#include "cli/embedding_batches.hpp"
 #include "cli/named_option.hpp"
 
 namespace weir::cli {
 namespace {
+
+struct Options {
+  EmbeddingConfig config{.rows = 32000, .width = 512, .largest_batch = 4096};
+  std::vector<std::string> exchanges;
+  std::string text, json;
+  std::int64_t dense_count = 1000000;
+  std::optional<double> compute_ms;
+  int iterations = 20, warmup = 3;
+};
+
+/// Steps 0 .. warmup - 1 are not measured. There is one batch more than steps, for the last step's prefetch.
+struct Input {
+  IdBatches batches;
+  std::vector<float> gradients;  ///< tokens x width, the same in every step
+
+  [[nodiscard]] std::span<const std::int64_t> ids(int step) const { return batches[static_cast<std::size_t>(step)]; }
+};
 
 // Required ratios of the other exchanges' times to that of columns: 4 one-rank nodes, 1 Gbit/s; for allgather also 8 nodes.
 constexpr double dense_bound = 5, allgather_bound_4 = 1.5, allgather_bound_8 = 2.5;
 // Upper bound of the volume of columns.
 constexpr double volume_bound = 1.05;
 
-EmbeddingInput make_input(const EmbeddingOptions& options, const Communicator& comm) {
+Input make_input(const Options& options, const Communicator& comm) {
   const BatchShape shape{options.config.rows, options.config.largest_batch, options.warmup + options.iterations + 1};
   return {options.text.empty() ? zipf_batches(shape, comm.rank()) : text_batches(options.text, shape, comm.rank(), comm.size()),
           std::move(make_gradients(shape.tokens * options.config.width, comm.rank(), 1)[0])};
@@ -40,8 +63,7 @@ std::vector<std::string> order_of(const std::vector<std::string>& exchanges) {
 /// Bytes are the largest that a rank sends in a step, mean over steps. Volume: bytes of vectors and gradients, without and with
 /// ids, divided by 2 (P - 1) / P x the distinct rows of the batch; means over ranks. Returns the row without the members that
 /// follow from other exchanges.
-JsonValue measure_exchange(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input,
-                           const std::string& exchange) {
+JsonValue measure_exchange(const Communicator& comm, const Options& options, const Input& input, const std::string& exchange) {
   EmbeddingConfig config = options.config;
   config.exchange = exchange;
   EmbeddingTable table(comm, config);
@@ -51,20 +73,17 @@ JsonValue measure_exchange(const Communicator& comm, const EmbeddingOptions& opt
   for (int t = 0; t < options.warmup + options.iterations; ++t) {
     MPI_Barrier(MPI_COMM_WORLD);
     const std::int64_t allocations = allocations_so_far();
-    const double begin = MPI_Wtime();
-    table.lookup(input.ids(t), vectors).wait();
-    const double middle = MPI_Wtime();
-    table.update(input.gradients).wait();
-    const double end = MPI_Wtime();
+    const double lookup_ms = milliseconds_of([&] { table.lookup(input.ids(t), vectors).wait(); });
+    const double update_ms = milliseconds_of([&] { table.update(input.gradients).wait(); });
     const std::int64_t allocated = allocations_so_far() - allocations;
     progress.at(t + 1);
     if (t < options.warmup) continue;
     const auto add = [](Samples& samples, std::string_view figure, auto value) {
       samples[figure].push_back(static_cast<double>(value));
     };
-    add(times, "lookup", (middle - begin) * 1e3);
-    add(times, "update", (end - middle) * 1e3);
-    add(times, "step", (end - begin) * 1e3);
+    add(times, "lookup", lookup_ms);
+    add(times, "update", update_ms);
+    add(times, "step", lookup_ms + update_ms);
     const EmbeddingStatistics& s = table.statistics();
     add(most, "ids", s.id_bytes_sent);
     add(most, "vectors", s.lookup_bytes_sent);
@@ -101,19 +120,19 @@ JsonValue measure_exchange(const Communicator& comm, const EmbeddingOptions& opt
           {"allocations_per_iteration", mean("allocations")}};
 }
 
-Rows measure_exchanges(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input) {
+Rows measure_exchanges(const Communicator& comm, const Options& options, const Input& input) {
   Rows rows;
   for (const std::string& name : order_of(options.exchanges)) rows.push_back(measure_exchange(comm, options, input, name));
-  const double columns_ms = rows[0].view().at("median_ms").number();
+  const double columns_ms = number_of(rows[0], "median_ms");
   for (JsonValue& row : rows) {
     row.set("baseline_ms", columns_ms);
-    row.set("ratio", row.view().at("median_ms").number() / columns_ms);
+    row.set("ratio", number_of(row, "median_ms") / columns_ms);
   }
   return rows;
 }
 
 void print_exchanges(Rows rows) {
-  for (JsonValue& row : rows) row.set("speed", fmt::format("{:.2f} x faster", row.view().at("ratio").number()));
+  for (JsonValue& row : rows) row.set("speed", fmt::format("{:.2f} x faster", number_of(row, "ratio")));
   fmt::print("Lookup and update; every operation is waited for. bytes: the most that a rank sends in a step\n");
   print_table(rows,
               "{exchange:<16} {median_ms:>10.3f} {lookup_ms:>10.3f} {update_ms:>10.3f} {speed:>16} {id_bytes:>10.0f} "
@@ -142,7 +161,7 @@ constexpr std::array paper = {PaperRow{"LM", 8.7, 6.9, 2.6, 20.4, 61.8}, PaperRo
 /// gradients in a step, mean over ranks and steps, in 1e6 bytes of float32. original: of all tokens; coalesced: of distinct rows;
 /// prior: of those that the next batch of any rank needs. Vectors have as many bytes as coalesced gradients. If only the network
 /// limits training, and nothing else travels, scheduled training stalls for the urgent share of the stall without scheduling.
-JsonValue measure_sparsity(const Communicator& comm, const EmbeddingOptions& options, const EmbeddingInput& input) {
+JsonValue measure_sparsity(const Communicator& comm, const Options& options, const Input& input) {
   // The rows that travel do not depend on their width.
   EmbeddingTable table(comm, {.rows = options.config.rows, .width = 1, .largest_batch = options.config.largest_batch});
   std::vector<float> vectors(static_cast<std::size_t>(options.config.largest_batch));
@@ -188,16 +207,167 @@ void print_sparsity(const JsonValue& measured, std::string_view ids) {
               "{prior_saves_percent:>18.1f}",
               {"ids", "original", "coalesced", "prior", "coalescing saves %", "prior saves %"});
   fmt::print("{:.1f} % of a step's vectors and gradients must arrive before the next forward pass\n",
-             100 * measured.view().at("urgent_share").number());
+             100 * number_of(measured, "urgent_share"));
 }
 
-void run(const EmbeddingOptions& options) {
+// Upper bound of the scheduled training's stall, as a share of the stall without scheduling.
+constexpr double stall_bound = 0.7;
+
+/// Operations in order, blocks by priority, or blocks and rows by priority.
+struct Scheme {
+  std::string_view name;
+  bool priorities, prefetch;
+};
+constexpr std::array schemes = {Scheme{"fifo", false, false}, Scheme{"horizontal", true, false}, Scheme{"2d", true, true}};
+
+/// Milliseconds of one step that are not computing, by part.
+using Stall = std::map<std::string_view, double>;
+
+EmbeddingConfig table_config(EmbeddingConfig config, const Scheme& scheme) {
+  if (!scheme.priorities) config.priority = config.delayed_priority = 0;
+  return config;
+}
+
+/// The training of one rank. Steps have one table and one dense block, and their computing is sleep.
+class Training {
+ public:
+  Training(const Communicator& comm, const Options& options, const Input& input, const Scheme& scheme, double compute_ms)
+      : input_(input),
+        scheme_(scheme),
+        compute_ms_(compute_ms),
+        table_(comm, table_config(options.config, scheme)),
+        vectors_(input.gradients.size()) {
+    if (options.dense_count == 0) return;
+    block_.emplace(comm, AllreduceConfig{.count = options.dense_count,
+                                         .algorithm = "dense_ring",
+                                         .priority = scheme.priorities ? schedule_.priority("dense") : 0});
+    block_gradient_ = std::move(make_gradients(options.dense_count, comm.rank(), 1)[0]);
+  }
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  Stall step(int t) {
+    stall_ = {};
+    slept_ = 0;
+    const double total = milliseconds_of([&] {
+      stall_["lookup"] = milliseconds_of([&] { lookup(t); });
+      forward();
+      backward();
+      stall_["update"] = milliseconds_of([&] { update(); });
+    });
+    stall_["total"] = total - slept_;
+    return stall_;
+  }
+  void finish() {
+    schedule_.wait_all();
+    if (updating_) updating_->wait();
+  }
+
+ private:
+  void lookup(int t) {
+    table_.lookup(input_.ids(t), vectors_).wait();
+    // As early as allowed: ids then travel while this rank computes, and the update does not wait for them.
+    if (scheme_.prefetch) table_.prefetch(input_.ids(t + 1));
+  }
+
+  void forward() {
+    compute(compute_ms_ / 2);
+    stall_["block"] = milliseconds_of([&] { schedule_.wait("dense"); });
+    compute(compute_ms_ / 2);
+  }
+
+  void backward() {
+    compute(compute_ms_ / 2);
+    if (block_) schedule_.started("dense", block_->start(block_gradient_));
+    compute(compute_ms_ / 2);
+  }
+
+  void update() {
+    updating_ = table_.update(input_.gradients);
+    if (!scheme_.priorities) updating_->wait();
+  }
+
+  /// Sleeps for `ms` in total, and makes progress in between. Only the sleep counts as computing.
+  void compute(double ms) {
+    for (double left = ms; left > 0;) {
+      const double slept =
+          milliseconds_of([&] { std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(std::min(left, 1.0))); });
+      slept_ += slept;
+      left -= slept;
+      stall_["progress"] += milliseconds_of([&] {
+        schedule_.test("dense");
+        if (updating_) updating_->test();
+      });
+    }
+  }
+
+  const Input& input_;
+  const Scheme& scheme_;
+  double compute_ms_;
+  StepSchedule schedule_{{"dense"}};
+  EmbeddingTable table_;
+  std::vector<float> vectors_;
+  std::optional<AllreducePlan> block_;
+  std::vector<float> block_gradient_;
+  std::optional<Operation> updating_;
+  Stall stall_;
+  double slept_ = 0;
+};
+
+/// Measures the time in a training step that is not computing (EmbRace section 5.4), in ms: the slowest rank's, median over steps.
+/// `compute_ms` is for the forward pass, and again for the backward pass. Returns the row without its ratio.
+JsonValue measure_stall(const Communicator& comm, const Options& options, const Input& input, const Scheme& scheme,
+                        double compute_ms) {
+  Training training(comm, options, input, scheme, compute_ms);
+  Samples samples;
+  Progress progress(comm.rank() == 0, fmt::format("training, {}", scheme.name), options.warmup + options.iterations);
+  MPI_Barrier(MPI_COMM_WORLD);
+  for (int t = 0; t < options.warmup + options.iterations; ++t) {
+    const Stall stall = training.step(t);
+    progress.at(t + 1);
+    if (t < options.warmup) continue;
+    for (const auto& [part, ms] : stall) samples[part].push_back(ms);
+  }
+  training.finish();
+  over_ranks(samples, MPI_MAX);
+  return {{"benchmark", "embedding_stall"},
+          {"scheme", scheme.name},
+          {"compute_ms", compute_ms},
+          {"median_ms", median(samples["total"])},
+          {"lookup_ms", median(samples["lookup"])},
+          {"block_ms", median(samples["block"])},
+          {"update_ms", median(samples["update"])},
+          {"progress_ms", median(samples["progress"])}};  // calls of Operation::test between computing
+}
+
+Rows measure_stalls(const Communicator& comm, const Options& options, const Input& input, double compute_ms) {
+  Rows rows;
+  for (const Scheme& scheme : schemes) rows.push_back(measure_stall(comm, options, input, scheme, compute_ms));
+  const double scheduled = number_of(rows.back(), "median_ms");
+  for (JsonValue& row : rows) {
+    row.set("scheduled_ratio", scheduled / number_of(row, "median_ms"));
+    row.set("bound", stall_bound);
+  }
+  return rows;
+}
+
+void print_stalls(const Rows& rows, double compute_ms, std::int64_t dense_count) {
+  fmt::print("\nStall of a training step with {:.3f} ms of computing forward, the same backward, and a dense block of {} floats\n",
+             compute_ms, dense_count);
+  print_table(rows,
+              "{scheme:<12} {median_ms:>10.3f} {lookup_ms:>10.3f} {block_ms:>10.3f} {update_ms:>10.3f} {progress_ms:>12.3f} "
+              "{scheduled_ratio:>12.3f}",
+              {"scheme", "stall ms", "lookup ms", "block ms", "update ms", "progress ms", "2d / this"});
+  fmt::print("bound for 4 nodes of one rank at 1 Gbit/s: the stall of 2d is at most {} of that of any other scheme\n", stall_bound);
+}
+
+void run(const Options& options) {
   const Communicator comm = start_ranks(options.json);
-  const EmbeddingInput input = make_input(options, comm);
+  const Input input = make_input(options, comm);
   const std::string_view ids = options.text.empty() ? "Zipf" : "text";
   Rows rows = measure_exchanges(comm, options, input);
   const JsonValue sparsity = measure_sparsity(comm, options, input);
-  const double compute_ms = options.compute_ms.value_or(rows[0].view().at("median_ms").number());
+  const double compute_ms = options.compute_ms.value_or(number_of(rows[0], "median_ms"));
   const Rows stalls = measure_stalls(comm, options, input, compute_ms);
   if (comm.rank() != 0) return;
   fmt::print("{} x {}, {} tokens a rank, {} ranks, ids: {}\n\n", options.config.rows, options.config.width,
@@ -220,7 +390,7 @@ void run(const EmbeddingOptions& options) {
 }  // namespace
 
 void add_bench_embedding(Command& bench) {
-  auto options = std::make_shared<EmbeddingOptions>();
+  auto options = std::make_shared<Options>();
   Command command = bench.add(
       "embedding", "Measure embedding tables: exchanges, gradients in messages, and the stall of training; start with mpirun");
   command.footer(

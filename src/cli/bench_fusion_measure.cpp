@@ -135,7 +135,7 @@ double fastest(const Rows& rows, std::initializer_list<std::string_view> schemes
   double fastest = std::numeric_limits<double>::quiet_NaN();
   for (const JsonValue& row : rows) {
     const bool meant = std::find(schemes.begin(), schemes.end(), row.view().at("scheme").string()) != schemes.end();
-    const double step_ms = row.view().at("median_ms").number();
+    const double step_ms = number_of(row, "median_ms");
     if (meant && !(step_ms >= fastest)) fastest = step_ms;
   }
   return fastest;
@@ -150,14 +150,9 @@ Rows measure(const Communicator& comm, const FusionOptions& options, const Fusio
     subjects.push_back(std::make_unique<Subject>(comm, options, model, scheme, times, host));
   const int rounds = options.warmup + options.iterations;
   Progress progress(comm.rank() == 0, model.name, rounds);
-  for (int t = 0; t < rounds; ++t) {
-    // The order rotates, because the first and the last of an iteration have other neighbours.
-    for (std::size_t i = 0; i < subjects.size(); ++i) {
-      Subject& subject = *subjects[(i + static_cast<std::size_t>(t)) % subjects.size()];
-      if (subject.has_turn(t, options)) subject.iterate(gradients, host, t >= options.warmup);
-    }
-    progress.at(t + 1);
-  }
+  in_turns(subjects, rounds, progress, [&](const auto& subject, int t) {
+    if (subject->has_turn(t, options)) subject->iterate(gradients, host, t >= options.warmup);
+  });
   const JsonValue shared = {{"benchmark", "fusion"},
                             {"model", model.name},
                             {"scheme", ""},
@@ -177,7 +172,7 @@ Rows measure(const Communicator& comm, const FusionOptions& options, const Fusio
   for (const auto& subject : subjects) rows.push_back(subject->result(shared, card_rate));
   const double none = fastest(rows, {"none"}), better = fastest(rows, {"none", "behind"});
   for (JsonValue& row : rows) {
-    const double step_ms = row.view().at("median_ms").number();
+    const double step_ms = number_of(row, "median_ms");
     if (!std::isnan(none)) row.set("none_ratio", none / step_ms);
     if (!std::isnan(better)) row.set("best_of_none_and_behind_ratio", better / step_ms);
   }

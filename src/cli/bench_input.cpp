@@ -1,16 +1,14 @@
 #include "cli/bench_input.hpp"
 
-#include <fmt/core.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <system_error>
+#include <limits>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/splitmix.hpp"
@@ -34,18 +32,13 @@ struct NpyHeader {
 /// Returns the numbers of a shape such as "2, 1, 1000". Returns nothing if one of them is not from 1 to 2^31 - 1.
 std::vector<std::int64_t> sizes_of(const std::string& shape) {
   std::vector<std::int64_t> sizes;
-  const char *at = shape.data(), *end = at + shape.size();
-  const auto skip = [&](char what) { at = std::find_if(at, end, [what](char c) { return c != what; }); };
-  for (skip(' '); at != end; skip(' ')) {
-    int size = 0;
-    const auto [after, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || size < 1) return {};
+  std::istringstream in(shape);
+  char comma = ',';
+  for (std::int64_t size = 0; comma == ',' && in >> size; in >> comma) {
+    if (size < 1 || size > std::numeric_limits<int>::max()) return {};
     sizes.push_back(size);
-    at = after;
-    skip(' ');
-    if (at != end && *at++ != ',') return {};
   }
-  return sizes;
+  return in.eof() ? sizes : std::vector<std::int64_t>();
 }
 
 NpyHeader read_npy_header(std::ifstream& in, const std::string& file) {

@@ -1,9 +1,6 @@
 #include "cli/bench_ranks.hpp"
 
-#include <fmt/core.h>
 #include <unistd.h>
-
-#include <cstdio>
 
 #include "base/standard_error.hpp"
 

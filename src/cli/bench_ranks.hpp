@@ -90,25 +90,31 @@ struct Way {
   return row;
 }
 
-/// Collective. Measures ways in turns, so that disturbances of the machine affect all of them. In every round, each of `ways` runs
-/// `at_once` times and is measured once. The first `warmup` rounds are not counted. The order rotates, because the first and the
-/// last of a round have other neighbours. `progress` was at `done` before.
-inline void take_turns(std::span<Way> ways, int warmup, int iterations, std::int64_t at_once, Progress& progress, int done = 0) {
-  for (int t = 0; t < warmup + iterations; ++t) {
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      Way& way = ways[(i + static_cast<std::size_t>(t)) % ways.size()];
-      way.prepare(t);
-      const std::int64_t before = allocations_so_far();
-      const double ms = milliseconds([&] {
-        for (std::int64_t repeat = 0; repeat < at_once; ++repeat) way.run(t);
-      });
-      const std::int64_t made = over_ranks(allocations_so_far() - before, MPI_MAX);
-      if (t < warmup) continue;
-      way.times.push_back(ms / static_cast<double>(at_once));
-      way.allocations += made;
-    }
+/// Calls body(item, t) for all of `items` in each round t. The order rotates, because the first and the last of a round have other
+/// neighbours. `progress` was at `done` before.
+template <class Items, class Body>
+void in_turns(Items& items, int rounds, Progress& progress, Body body, int done = 0) {
+  for (int t = 0; t < rounds; ++t) {
+    for (std::size_t i = 0; i < items.size(); ++i) body(items[(i + static_cast<std::size_t>(t)) % items.size()], t);
     progress.at(done + t + 1);
   }
+}
+
+/// Collective. Measures ways in turns, so that disturbances of the machine affect all of them. In every round, each of `ways` runs
+/// `at_once` times and is measured once. The first `warmup` rounds are not counted. `progress` was at `done` before.
+inline void take_turns(std::span<Way> ways, int warmup, int iterations, std::int64_t at_once, Progress& progress, int done = 0) {
+  const auto measure = [&](Way& way, int t) {
+    way.prepare(t);
+    const std::int64_t before = allocations_so_far();
+    const double ms = milliseconds([&] {
+      for (std::int64_t repeat = 0; repeat < at_once; ++repeat) way.run(t);
+    });
+    const std::int64_t made = over_ranks(allocations_so_far() - before, MPI_MAX);
+    if (t < warmup) return;
+    way.times.push_back(ms / static_cast<double>(at_once));
+    way.allocations += made;
+  };
+  in_turns(ways, warmup + iterations, progress, measure, done);
 }
 
 }  // namespace weir::cli

@@ -1,7 +1,6 @@
 // weir bench select: measures local compensation and selection in one thread against one plain pass over the same arrays, and how
 // close each method comes to k and to the exact selection. In CUDA memory, it measures a plan of one rank, whose exchange does
 // nothing.
-#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -156,7 +155,7 @@ JsonValue against_nth_element(const Options& options, const Gradients& gradients
   JsonValue row = exact;
   row.set("baseline", "nth_element");
   row.set("baseline_ms", median(times));
-  row.set("ratio", row.view().at("median_ms").number() / median(times));
+  row.set("ratio", number_of(row, "median_ms") / median(times));
   return row;
 }
 

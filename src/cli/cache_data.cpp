@@ -1,3 +1,5 @@
+#include "cli/cache_data.hpp"
+
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -13,7 +15,6 @@
 
 #include "base/regular_file.hpp"
 #include "base/standard_error.hpp"
-#include "cli/cache.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {

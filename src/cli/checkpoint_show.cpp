@@ -13,7 +13,6 @@
 #include <functional>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <weir/weir.hpp>
 
 #include "base/error.hpp"

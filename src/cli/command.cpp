@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <sstream>
-#include <stdexcept>
 
 #include "base/nearest.hpp"
 #include "base/regular_file.hpp"
@@ -63,6 +62,16 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   return lines;
 }
 
+/// Returns a list of the values, and says which is the default.
+std::string with_default(const std::vector<std::string>& values, const std::string& standard) {
+  std::string list;
+  for (const std::string& value : values) {
+    const bool is_default = value == standard || "[" + value + "]" == standard;
+    list += (list.empty() ? "" : ", ") + value + (is_default ? " (the default)" : "");
+  }
+  return list;
+}
+
 /// Prints help for narrow terminals: an option's type is one word, and its limits, values and default come after its description.
 class HelpFormatter final : public CLI::Formatter {
  public:
@@ -81,7 +90,10 @@ class HelpFormatter final : public CLI::Formatter {
       takes.resize(colon);
       if (rule.front() == '{') {
         takes = "NAME";
-        values = ": " + with_default(rule.substr(1, rule.size() - 2), standard);
+        std::istringstream words(rule.substr(1, rule.size() - 2));
+        std::vector<std::string> listed;
+        for (std::string word; std::getline(words, word, ',');) listed.push_back(word);
+        values = ": " + with_default(listed, standard);
         standard.clear();
       } else if (const std::size_t in = rule.find(" in ["), to = rule.find(" - "); in != rule.npos && to != rule.npos) {
         remarks.push_back(rule.substr(in + 5, to - in - 5) + " to " + rule.substr(to + 3, rule.size() - to - 4));
@@ -111,17 +123,6 @@ class HelpFormatter final : public CLI::Formatter {
     return name + std::string(help_column - name.size(), ' ') + wrapped(command->get_description(), help_column) + "\n";
   }
   std::string make_description(const CLI::App* command) const override { return wrapped(command->get_description(), 0) + "\n"; }
-
- private:
-  static std::string with_default(const std::string& values, const std::string& standard) {
-    std::string list;
-    std::istringstream words(values);
-    for (std::string word; std::getline(words, word, ',');) {
-      const bool first = word == standard || "[" + word + "]" == standard;
-      list += (list.empty() ? "" : ", ") + word + (first ? " (the default)" : "");
-    }
-    return list;
-  }
 };
 
 std::string nearest_of(std::string_view word, const std::vector<std::string>& names) {
@@ -222,9 +223,7 @@ Option Command::named(const std::string& names, const std::vector<std::string_vi
                       const std::function<void(std::size_t)>& set, const std::string& help) const {
   std::vector<std::string> sorted(known.begin(), known.end());
   std::sort(sorted.begin(), sorted.end());
-  std::string list;
-  for (const std::string& name : sorted)
-    list += (list.empty() ? "" : ", ") + name + (name == known[at_first] ? " (the default)" : "");
+  const std::string list = with_default(sorted, std::string(known[at_first]));
   const auto number_of = [known](const std::string& name) {
     return static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin());
   };

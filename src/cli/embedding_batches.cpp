@@ -1,7 +1,5 @@
 #include "cli/embedding_batches.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <fstream>
 #include <iterator>

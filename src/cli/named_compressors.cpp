@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <span>
-#include <stdexcept>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"

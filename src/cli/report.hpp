@@ -43,6 +43,9 @@ double milliseconds_of(Body body) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
+/// Returns a figure of a row.
+[[nodiscard]] inline double number_of(const JsonValue& row, const char* figure) { return row.view().at(figure).number(); }
+
 /// Returns the row of an allreduce or of one of its parts, with all members that such rows have: `figures`, and 0 or "" for others.
 /// - compressor: as requested, or "" for the algorithm's own. memory: host or cuda. ratio: median_ms / baseline_ms.
 /// - ran_as, ran_compressor: the last ones that automatic choice has used.

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <stdexcept>
 
 #include "cli/report.hpp"
 

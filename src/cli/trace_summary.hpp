@@ -1,7 +1,6 @@
 // trace_summary.hpp: summarises the traces of all ranks.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
