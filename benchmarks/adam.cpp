@@ -1,7 +1,6 @@
 // weir-benchmarks adam: measures steps of sparse Adam in one thread against dense Adam over all weights.
 #include <fmt/core.h>
 
-#include <memory>
 #include <random>
 #include <weir/sparse_adam.hpp>
 
@@ -97,13 +96,12 @@ void run(const Options& options) {
 }  // namespace
 
 void add_adam(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("adam", "Measure steps of sparse Adam on one thread, compared with dense Adam over all weights");
-  command.option("--count", options->count, "number of weights").between(std::int64_t{1}, (std::int64_t{1} << 32) - 1);
-  command.option("--density", options->densities, "share of the weights in an update, one or more values").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured steps").positive();
-  command.option("--json", options->json, "also write the rows to this file");
-  command.action([options] { run(*options); });
+  auto [command, options] =
+      benchmarks.add("adam", "Measure steps of sparse Adam on one thread, compared with dense Adam over all weights", run);
+  command.option("--count", options.count, "number of weights").between(std::int64_t{1}, (std::int64_t{1} << 32) - 1);
+  command.option("--density", options.densities, "share of the weights in an update, one or more values").between(1e-9, 1.0);
+  command.option("--iterations", options.iterations, "measured steps").positive();
+  command.option("--json", options.json, "also write the rows to this file");
 }
 
 }  // namespace weir::cli

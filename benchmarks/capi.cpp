@@ -4,7 +4,6 @@
 
 #include <array>
 #include <functional>
-#include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/mpi_start.hpp"
@@ -102,14 +101,12 @@ void run(const Options& options) {
 }  // namespace
 
 void add_capi(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      benchmarks.add("capi", "Measure the cost of calls of the C interface, compared with the C++ interface, on one rank");
-  command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--calls", options->calls, "calls in a round").positive();
-  command.option("--rounds", options->rounds, "rounds of each interface, in turns").positive();
-  command.option("--json", options->json, "also write the rows to this file");
-  command.action([options] { run(*options); });
+  auto [command, options] =
+      benchmarks.add("capi", "Measure the cost of calls of the C interface, compared with the C++ interface, on one rank", run);
+  command.option("--count", options.count, "elements of the gradient").positive();
+  command.option("--calls", options.calls, "calls in a round").positive();
+  command.option("--rounds", options.rounds, "rounds of each interface, in turns").positive();
+  command.option("--json", options.json, "also write the rows to this file");
 }
 
 }  // namespace weir::cli

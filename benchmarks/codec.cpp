@@ -2,7 +2,6 @@
 // COO.
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <stdexcept>
 
@@ -114,15 +113,14 @@ void run(const Options& options) {
 }  // namespace
 
 void add_codec(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("codec", "Measure encoding and decoding of messages on one thread, compared with memcpy");
-  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
-  command.option("--density", options->densities, "share of entries in a message, one or more values").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--format", options->format, "format of indices in messages").one_of({"compact", "coo"});
-  command.option("--json", options->json, "also write the rows to this file");
+  auto [command, options] =
+      benchmarks.add("codec", "Measure encoding and decoding of messages on one thread, compared with memcpy", run);
+  command.option("--count", options.count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
+  command.option("--density", options.densities, "share of entries in a message, one or more values").between(1e-9, 1.0);
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--format", options.format, "format of indices in messages").one_of({"compact", "coo"});
+  command.option("--json", options.json, "also write the rows to this file");
   command.footer("GB/s count the bytes of 32-bit indices and float32 values, as memcpy copies them.");
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <functional>
-#include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
@@ -129,9 +128,8 @@ void run(const Options& options) {
 }  // namespace
 
 void add_overlap(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "overlap", "Measure when a small urgent allreduce behind a large one finishes, compared with first come, first served");
+  auto [command, options] = benchmarks.add(
+      "overlap", "Measure when a small urgent allreduce behind a large one finishes, compared with first come, first served", run);
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.host_memory) names.emplace_back(algorithm.name);
@@ -139,14 +137,13 @@ void add_overlap(Command& benchmarks) {
   const auto add_count = [&](const char* name, std::int64_t& count, const char* text) {
     command.option(name, count, text).between(1, 2147483647);
   };
-  add_count("--count", options->count, "elements of the large gradient");
-  add_count("--urgent-count", options->urgent_count, "elements of the urgent gradient");
-  command.option("--algorithm", options->algorithm, "algorithm of the large plan").one_of(names);
-  command.option("--urgent-algorithm", options->urgent_algorithm, "algorithm of the urgent plan").one_of(names);
-  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
-  command.action([options] { run(*options); });
+  add_count("--count", options.count, "elements of the large gradient");
+  add_count("--urgent-count", options.urgent_count, "elements of the urgent gradient");
+  command.option("--algorithm", options.algorithm, "algorithm of the large plan").one_of(names);
+  command.option("--urgent-algorithm", options.urgent_algorithm, "algorithm of the urgent plan").one_of(names);
+  command.option("--density", options.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
 }
 
 }  // namespace weir::cli

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
@@ -86,23 +85,22 @@ void run(const Options& options) {
 }  // namespace
 
 void add_plans(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
+  auto [command, options] = benchmarks.add(
       "plans",
-      "Measure a plan for every tensor of a network, in flight and one after another, compared with one plan; start with mpirun");
+      "Measure a plan for every tensor of a network, in flight and one after another, compared with one plan; start with mpirun",
+      run);
   command.option(
-      "--model", options->model,
+      "--model", options.model,
       "network: an installed table of tensors (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of such a table");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.sparse && algorithm.host_memory) names.emplace_back(algorithm.name);
   }
-  command.option("--algorithm", options->algorithm, "algorithm of all plans").one_of(names);
-  command.option("--density", options->density, "share of entries to deliver").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations, each of which runs every variant once").positive();
-  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
-  command.action([options] { run(*options); });
+  command.option("--algorithm", options.algorithm, "algorithm of all plans").one_of(names);
+  command.option("--density", options.density, "share of entries to deliver").between(1e-9, 1.0);
+  command.option("--iterations", options.iterations, "measured iterations, each of which runs every variant once").positive();
+  command.option("--warmup", options.warmup, "iterations before the measured ones").non_negative();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
 }
 
 }  // namespace weir::cli

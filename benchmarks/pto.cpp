@@ -3,7 +3,6 @@
 #include "benchmarks/pto.hpp"
 
 #include <algorithm>
-#include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
@@ -26,11 +25,9 @@ void run(const PtoOptions& options) {
 }  // namespace
 
 void add_pto(Command& benchmarks) {
-  auto options = std::make_shared<PtoOptions>();
-  Command command = benchmarks.add(
-      "pto", "Measure LARS and LAMB over the layers of well-known networks, divided among ranks and not; start with mpirun");
-  add_pto_options(command, *options);
-  command.action([options] { run(*options); });
+  auto [command, options] = benchmarks.add(
+      "pto", "Measure LARS and LAMB over the layers of well-known networks, divided among ranks and not; start with mpirun", run);
+  add_pto_options(command, options);
 }
 
 }  // namespace weir::cli

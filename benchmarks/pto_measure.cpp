@@ -1,7 +1,6 @@
 // Measures and prints for `weir-benchmarks pto`, on MPI and on simulated machines.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <weir/optim.hpp>

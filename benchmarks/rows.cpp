@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -159,22 +158,20 @@ void run(const Options& options) {
 }  // namespace
 
 void add_rows(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      benchmarks.add("rows", "Measure gathering and coalescing rows of an embedding table on one thread, compared with memcpy");
+  auto [command, options] = benchmarks.add(
+      "rows", "Measure gathering and coalescing rows of an embedding table on one thread, compared with memcpy", run);
   command.footer(
       "gather copies the rows of a batch's tokens. It is compared with memcpy of tokens x width values. "
       "coalesce adds up the gradients of equal ids. It is compared with memcpy of (tokens + distinct) / 2 x width values. "
       "Each memcpy moves as many bytes as the kernel reads and writes. "
       "Ratios are time of memcpy / time of the kernel. "
       "Ids follow Zipf's law, and every iteration takes other tokens.");
-  command.option("--rows", options->rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
-  command.option("--width", options->widths, "float32 values of a row, one or more widths")
+  command.option("--rows", options.rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
+  command.option("--width", options.widths, "float32 values of a row, one or more widths")
       .between(std::int64_t{1}, std::int64_t{1} << 20);
-  command.option("--tokens", options->tokens, "ids of a batch").between(1, 0x7fffffff);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--json", options->json, "also write the rows to this file");
-  command.action([options] { run(*options); });
+  command.option("--tokens", options.tokens, "ids of a batch").between(1, 0x7fffffff);
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--json", options.json, "also write the rows to this file");
 }
 
 }  // namespace weir::cli

@@ -125,19 +125,17 @@ void run(const Options& options) {
 }  // namespace
 
 void add_schedules(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "schedules", "Measure oktopk with each of its schedules over sizes, compared with MPI_Allreduce; start with mpirun");
-  command.option("--count", options->counts, "elements of the gradient, one or more sizes separated by commas")
+  auto [command, options] = benchmarks.add(
+      "schedules", "Measure oktopk with each of its schedules over sizes, compared with MPI_Allreduce; start with mpirun", run);
+  command.option("--count", options.counts, "elements of the gradient, one or more sizes separated by commas")
       .between(1, 2147483647)
       .delimiter(',');
-  command.option("--density", options->density, "share of entries to deliver").between(1e-9, 1.0);
-  command.option("--radix", options->radix, "radix of the phased schedule; 0: the cheapest by the cost functions")
+  command.option("--density", options.density, "share of entries to deliver").between(1e-9, 1.0);
+  command.option("--radix", options.radix, "radix of the phased schedule; 0: the cheapest by the cost functions")
       .one_of({0, 2, 4, 8, 16, 32, 64});
-  command.option("--iterations", options->iterations, "measured iterations, each of which runs every variant once").positive();
-  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
-  command.action([options] { run(*options); });
+  command.option("--iterations", options.iterations, "measured iterations, each of which runs every variant once").positive();
+  command.option("--warmup", options.warmup, "iterations before the measured ones").non_negative();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
 }
 
 }  // namespace weir::cli

@@ -195,19 +195,17 @@ void run(Options options) {
 }  // namespace
 
 void add_threads(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "threads", "Measure the loops of plans and tables on one thread and on several, and how long threads take to wake");
-  command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--density", options->density, "share of entries to select and merge").between(1e-9, 1.0);
-  command.option("--threads", options->threads, "threads of the loops; 0: one for each core that the command may use")
+  auto [command, options] = benchmarks.add(
+      "threads", "Measure the loops of plans and tables on one thread and on several, and how long threads take to wake", run);
+  command.option("--count", options.count, "elements of the gradient").positive();
+  command.option("--density", options.density, "share of entries to select and merge").between(1e-9, 1.0);
+  command.option("--threads", options.threads, "threads of the loops; 0: one for each core that the command may use")
       .between(0, 1024);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--json", options->json, "also write the rows to this file");
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--json", options.json, "also write the rows to this file");
   command.footer(
       "The loops are selection, settling, the dense result, merging, encoding and decoding of messages, and gathering and summing "
       "of rows. The reference is one pass r[i] += g[i].");
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <random>
 #include <weir/checkpoint.hpp>
@@ -225,21 +224,19 @@ void run(const Options& options) {
 }  // namespace
 
 void add_bench_checkpoint(Command& bench) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      bench.add("checkpoint", "Measure saving and loading, compared with the disk, and steps while a save is in flight");
-  command.option("--size", options->size, "bytes that each rank saves").between(std::int64_t{4}, std::int64_t{1} << 40);
-  command.option("--folder", options->folder, "folder on the disk to measure, which all ranks must see; nothing stays in it")
+  auto [command, options] =
+      bench.add("checkpoint", "Measure saving and loading, compared with the disk, and steps while a save is in flight", run);
+  command.option("--size", options.size, "bytes that each rank saves").between(std::int64_t{4}, std::int64_t{1} << 40);
+  command.option("--folder", options.folder, "folder on the disk to measure, which all ranks must see; nothing stays in it")
       .existing_folder();
-  command.option("--compression", options->compression, "compression of arrays; 0: none, 9: smallest").between(0, 9);
-  command.option("--iterations", options->rounds, "measured saves, and measured loads").positive();
-  command.flag("--steps", options->steps, "also measure training steps while a save is in flight");
-  command.option("--count", options->count, "floats of the model that --steps trains")
+  command.option("--compression", options.compression, "compression of arrays; 0: none, 9: smallest").between(0, 9);
+  command.option("--iterations", options.rounds, "measured saves, and measured loads").positive();
+  command.flag("--steps", options.steps, "also measure training steps while a save is in flight");
+  command.option("--count", options.count, "floats of the model that --steps trains")
       .between(std::int64_t{1} << 18, std::int64_t{1} << 31);
-  command.option("--batch", options->batch, "samples that a rank computes in a step of --steps").between(1, 65536);
-  command.option("--json", options->json, "also write the figures to this file, on rank 0");
+  command.option("--batch", options.batch, "samples that a rank computes in a step of --steps").between(1, 65536);
+  command.option("--json", options.json, "also write the figures to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench checkpoint --folder /scratch --steps"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

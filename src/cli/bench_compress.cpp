@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 
 #include "base/buffer.hpp"
 #include "base/standard_error.hpp"
@@ -186,22 +185,20 @@ void run(Options options) {
 }  // namespace
 
 void add_bench_compress(Command& bench) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      bench.add("compress", "Measure size, time and error of compressors on one thread, compared with memcpy of the gradient");
+  auto [command, options] =
+      bench.add("compress", "Measure size, time and error of compressors on one thread, compared with memcpy of the gradient", run);
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), "all");
-  command.option("--compressor", options->compressors, "compressors to measure").one_of(names).delimiter(',');
-  add_compressor_parameters(command, options->parameters);
-  command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
-  command.option("--density", options->density, "share of entries that sparse compressors and shared_random_k send")
+  command.option("--compressor", options.compressors, "compressors to measure").one_of(names).delimiter(',');
+  add_compressor_parameters(command, options.parameters);
+  command.option("--count", options.count, "elements of the gradient").between(1, 2147483647);
+  command.option("--density", options.density, "share of entries that sparse compressors and shared_random_k send")
       .between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--input", options->input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--input", options.input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
       .existing_file();
-  command.option("--json", options->json, "also write the rows to this file");
+  command.option("--json", options.json, "also write the rows to this file");
   command.examples({"weir bench compress", "weir bench compress --compressor qsgd --compressor-parameters levels=3"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -360,26 +360,24 @@ void run(Options options) {
 }  // namespace
 
 void add_bench_datacache(Command& bench) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      bench.add("datacache", "Measure epochs over samples on a slow store, with a sample cache and without; start with mpirun");
-  command.option("--path", options->path,
+  auto [command, options] = bench.add(
+      "datacache", "Measure epochs over samples on a slow store, with a sample cache and without; start with mpirun", run);
+  command.option("--path", options.path,
                  "read samples from this file on a slow store, in place of a rank that serves synthetic ones");
-  command.option("--samples", options->samples, "samples of the synthetic store").positive();
-  command.option("--sample-bytes", options->sample_bytes, "bytes of a sample").positive();
-  command.option("--batch", options->batch, "samples of a rank in a step").positive();
-  command.option("--pack", options->pack, "samples that are read together").positive();
-  command.option("--epochs", options->epochs, "epochs of each run with a cache").positive();
-  command.option("--threads", options->threads, "threads of a rank that read and decode").positive();
-  command.option("--in-flight", options->in_flight, "batches requested at once").between(1, 64);
-  command.option("--compute-ms", options->compute_ms, "computing in a step, in milliseconds").non_negative();
-  command.option("--folder", options->folder, "level 1 of the cache: a folder of each node's own; default: a temporary one");
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
+  command.option("--samples", options.samples, "samples of the synthetic store").positive();
+  command.option("--sample-bytes", options.sample_bytes, "bytes of a sample").positive();
+  command.option("--batch", options.batch, "samples of a rank in a step").positive();
+  command.option("--pack", options.pack, "samples that are read together").positive();
+  command.option("--epochs", options.epochs, "epochs of each run with a cache").positive();
+  command.option("--threads", options.threads, "threads of a rank that read and decode").positive();
+  command.option("--in-flight", options.in_flight, "batches requested at once").between(1, 64);
+  command.option("--compute-ms", options.compute_ms, "computing in a step, in milliseconds").non_negative();
+  command.option("--folder", options.folder, "level 1 of the cache: a folder of each node's own; default: a temporary one");
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
   command.footer(
       "The last rank serves the synthetic samples. After each step's computing, ranks wait for each other, as they do for "
       "gradients.");
   command.examples({"mpirun -n 5 weir bench datacache --samples 4096"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <thread>
@@ -390,9 +389,8 @@ void run(const Options& options) {
 }  // namespace
 
 void add_bench_embedding(Command& bench) {
-  auto options = std::make_shared<Options>();
-  Command command = bench.add(
-      "embedding", "Measure embedding tables: exchanges, gradients in messages, and the stall of training; start with mpirun");
+  auto [command, options] = bench.add(
+      "embedding", "Measure embedding tables: exchanges, gradients in messages, and the stall of training; start with mpirun", run);
   command.footer(
       "A step looks up vectors, computes forward and backward, and updates the table. "
       "The forward pass needs the dense block at half its time; the backward pass starts to exchange the block at half its time. "
@@ -401,31 +399,30 @@ void add_bench_embedding(Command& bench) {
   const auto add_positive = [&](const char* name, std::int64_t& value, std::int64_t most, const char* text) {
     command.option(name, value, text).between(std::int64_t{1}, most);
   };
-  EmbeddingConfig& config = options->config;
+  EmbeddingConfig& config = options.config;
   add_positive("--rows", config.rows, 0xffffffff, "rows of the table");
   add_positive("--width", config.width, std::int64_t{1} << 20, "values of a row");
   add_positive("--tokens", config.largest_batch, 0x7fffffff, "ids that a rank looks up in a step");
   std::vector<std::string> names;
   for (const ExchangeInfo& exchange : exchanges()) names.emplace_back(exchange.name);
-  options->exchanges = names;
-  command.option("--exchange", options->exchanges, "exchanges to measure, all by default; columns is always measured")
+  options.exchanges = names;
+  command.option("--exchange", options.exchanges, "exchanges to measure, all by default; columns is always measured")
       .one_of(names)
       .delimiter(',');
   add_named(command, "--values", config.wire_values, "type of vectors and gradients in messages");
   add_named(command, "--routing", config.routing, "route of messages between nodes");
   add_named(command, "--optimizer", config.optimizer, "optimizer of the rows");
-  command.option("--text", options->text, "plain text whose words are the ids; without it, ids follow Zipf's law").existing_file();
+  command.option("--text", options.text, "plain text whose words are the ids; without it, ids follow Zipf's law").existing_file();
   command
       .option(
-          "--compute-ms", options->compute_ms,
+          "--compute-ms", options.compute_ms,
           "computing in the forward pass, and again in the backward pass, in milliseconds; default: the time of a step of columns")
       .between(0.0, 1e6);
-  command.option("--dense-count", options->dense_count, "elements of the dense block; 0: no block").between(0, 2147483647);
-  command.option("--iterations", options->iterations, "measured steps").positive();
-  command.option("--warmup", options->warmup, "steps before the measured ones").non_negative();
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
+  command.option("--dense-count", options.dense_count, "elements of the dense block; 0: no block").between(0, 2147483647);
+  command.option("--iterations", options.iterations, "measured steps").positive();
+  command.option("--warmup", options.warmup, "steps before the measured ones").non_negative();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench embedding"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -2,7 +2,6 @@
 #include "cli/bench_fusion.hpp"
 
 #include <chrono>
-#include <memory>
 #include <thread>
 
 #include "cli/bench_ranks.hpp"
@@ -25,12 +24,10 @@ void run(const FusionOptions& options) {
 }  // namespace
 
 void add_bench_fusion(Command& bench) {
-  auto options = std::make_shared<FusionOptions>();
-  Command command =
-      bench.add("fusion", "Measure tensor fusion: training steps of well-known networks with every scheme; start with mpirun");
-  add_fusion_options(command, *options);
+  auto [command, options] =
+      bench.add("fusion", "Measure tensor fusion: training steps of well-known networks with every scheme; start with mpirun", run);
+  add_fusion_options(command, options);
   command.examples({"mpirun -n 4 weir bench fusion --model resnet50"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <memory>
 #include <numeric>
 
 #include "base/buffer.hpp"
@@ -254,10 +253,9 @@ void run(Options options) {
 }  // namespace
 
 void add_bench_select(Command& bench) {
-  auto options = std::make_shared<Options>();
-  Command command = bench.add(
+  auto [command, options] = bench.add(
       "select",
-      "Measure compensation and local selection on one thread or a GPU, compared with one pass r[i] += g[i] and nth_element");
+      "Measure compensation and local selection on one thread or a GPU, compared with one pass r[i] += g[i] and nth_element", run);
   command.footer(
       "reuse takes the threshold of an earlier iteration (Ok-Topk). "
       "exact selects the k largest entries; exact_cold does so without history, as in the first iteration. "
@@ -274,19 +272,18 @@ void add_bench_select(Command& bench) {
       "allocs is the number of calls of operator new in an iteration. "
       "With --memory cuda, the time is that of a plan's selection until the host has the result. "
       "The baseline then copies the 12 bytes of an element that compensation must move.");
-  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
-  command.option("--density", options->density, "share of entries to select").between(1e-9, 1.0);
+  command.option("--count", options.count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
+  command.option("--density", options.density, "share of entries to select").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
   for (const Method& method : all_methods()) names.push_back(method.name);
-  command.option("--threshold", options->threshold, "selection method to measure").one_of(names);
-  add_named(command, "--memory", options->memory,
+  command.option("--threshold", options.threshold, "selection method to measure").one_of(names);
+  add_named(command, "--memory", options.memory,
             "where gradient and residual are; cuda measures a plan of one rank on the nearest GPU");
-  command.option("--threshold-parameters", options->parameters, help_of_threshold_parameters());
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
-  command.option("--json", options->json, "also write the rows to this file");
+  command.option("--threshold-parameters", options.parameters, help_of_threshold_parameters());
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--input", options.input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
+  command.option("--json", options.json, "also write the rows to this file");
   command.examples({"weir bench select", "weir bench select --threshold reuse --density 0.001"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/json.hpp"
-#include "cli/cache_data.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
@@ -51,10 +50,6 @@ std::string time_text(std::int64_t nanoseconds) {
   gmtime_r(&seconds, &utc);
   std::array<char, 32> text{};
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
-
-std::string count_text(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::vector<Listed> data_sets_of(const CacheFolder& folder, const CacheContents& there) {
@@ -279,19 +274,7 @@ void add_cache(Command& app) {
   command.flag("--remove", options->remove, "remove damaged packs; runs then read their samples from the store again");
   command.examples({"weir cache verify /local/weir-cache"});
   command.action([options] { end_with(verify_cache(options->folder, options->remove)); });
-
-  command = group.add("check", "Read and decode every sample of a data set, as training would");
-  command.footer(
-      "The data set is a folder of JPEG files in subfolders, or a file in the IDX, NumPy or HDF5 format. "
-      "The command prints a line for each sample that cannot be read. "
-      "Training would end the epoch at such a sample, or skip it.");
-  auto data = std::make_shared<DataToCheck>();
-  command.option("data", data->path, "folder or file of the data set").required();
-  command.option("--dataset", data->dataset, "data set of an HDF5 file");
-  command.option("--labels", data->labels, "file, or data set of the HDF5 file, with labels");
-  command.option("--threads", data->threads, "threads that read and decode; 0: one for each core").non_negative();
-  command.examples({"weir cache check /data/train"});
-  command.action([data] { end_with(check_data(*data)); });
+  add_cache_check(group);
 }
 
 }  // namespace weir::cli

@@ -152,13 +152,11 @@ void run(const Options& options) {
 }  // namespace
 
 void add_calibrate(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      app.add("calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes");
-  command.option("--output", options->output, "machine file to write; default: the one where Weir looks for this host's own");
-  command.option("--seconds", options->seconds, "approximate time to measure, in seconds").between(0.1, 3600.0);
+  auto [command, options] =
+      app.add("calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes", run);
+  command.option("--output", options.output, "machine file to write; default: the one where Weir looks for this host's own");
+  command.option("--seconds", options.seconds, "approximate time to measure, in seconds").between(0.1, 3600.0);
   command.examples({"mpirun -n 8 weir calibrate"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

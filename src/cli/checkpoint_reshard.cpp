@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <stdexcept>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -55,20 +55,22 @@ Config config_of(const Subject& subject) {
     V& to = const_cast<V&>(there);  // `config` is not const
     const auto found = subject.about.find(std::string(field.name));
     if (found == subject.about.end()) return;
-    if constexpr (std::is_same_v<V, std::string>) {
-      if (const auto* const text = std::get_if<std::string>(&found->second)) to = *text;
-    } else if constexpr (std::is_enum_v<V>) {
-      if (const auto* const text = std::get_if<std::string>(&found->second)) to = enumerator<V>(*text, field.name, subject);
-    } else if constexpr (std::is_floating_point_v<V>) {
-      if (const auto* const real = std::get_if<double>(&found->second)) to = static_cast<V>(*real);
-    } else {
-      if (const auto* const number = std::get_if<std::int64_t>(&found->second)) to = static_cast<V>(*number);
-    }
+    using Stored = std::conditional_t<std::is_same_v<V, std::string> || std::is_enum_v<V>, std::string,
+                                      std::conditional_t<std::is_floating_point_v<V>, double, std::int64_t>>;
+    const auto* const value = std::get_if<Stored>(&found->second);
+    if (value == nullptr) return;
+    if constexpr (std::is_enum_v<V>)
+      to = enumerator<V>(*value, field.name, subject);
+    else
+      to = static_cast<V>(*value);
   });
   return config;
 }
 
-void note(const std::string& text) { print_error("weir: {}\n", text); }
+template <class... Args>
+void note(fmt::format_string<Args...> text, Args&&... args) {
+  print_error("weir: {}\n", fmt::format(text, std::forward<Args>(args)...));
+}
 
 AllreduceConfig plan_config(const Subject& subject) {
   auto config = config_of<AllreduceConfig>(subject);
@@ -76,11 +78,11 @@ AllreduceConfig plan_config(const Subject& subject) {
     config.memory = MemorySpace::host;
     // Residuals of 16-bit types are floats.
     if (config.type == DataType::float16 || config.type == DataType::bfloat16) config.type = DataType::float32;
-    note(fmt::format("plan '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name));
+    note("plan '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name);
   }
   if (subject.find("trials/candidates") != nullptr)
-    note(fmt::format("plan '{}' was choosing its algorithm: the new file has it with '{}', and fits plans that ask for that",
-                     subject.name, config.algorithm));
+    note("plan '{}' was choosing its algorithm: the new file has it with '{}', and fits plans that ask for that", subject.name,
+         config.algorithm);
   return config;
 }
 
@@ -88,7 +90,7 @@ EmbeddingConfig table_config(const Subject& subject) {
   auto config = config_of<EmbeddingConfig>(subject);
   if (config.memory == MemorySpace::cuda) {
     config.memory = MemorySpace::host;
-    note(fmt::format("table '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name));
+    note("table '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name);
   }
   return config;
 }
@@ -103,11 +105,8 @@ std::string_view text_of(const Subject& subject, std::string_view field) {
 
 StepSchedule schedule_of(const Subject& subject) {
   std::vector<std::string> blocks;
-  for (std::string_view text = text_of(subject, "blocks"); !text.empty();) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    blocks.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(text.size(), end + 1));
-  }
+  std::istringstream lines{std::string(text_of(subject, "blocks"))};
+  for (std::string line; std::getline(lines, line);) blocks.push_back(line);
   return StepSchedule(std::move(blocks));
 }
 
@@ -152,10 +151,10 @@ WholeArray array_of(const Subject& subject, std::size_t ranks) {
     array.parts.push_back({first, std::vector<std::byte>(static_cast<std::size_t>(elements * array.element_bytes))});
   }
   if (array.distribution == Distribution::local && dataset->pieces.size() > ranks)
-    note(fmt::format("array '{}' is local: what ranks {} to {} have of it is not in the new file", subject.name, ranks,
-                     dataset->pieces.size() - 1));
+    note("array '{}' is local: what ranks {} to {} have of it is not in the new file", subject.name, ranks,
+         dataset->pieces.size() - 1);
   if (array.distribution == Distribution::local && dataset->pieces.size() < ranks)
-    note(fmt::format("array '{}' is local: it is empty on ranks {} to {}", subject.name, dataset->pieces.size(), ranks - 1));
+    note("array '{}' is local: it is empty on ranks {} to {}", subject.name, dataset->pieces.size(), ranks - 1);
   return array;
 }
 
@@ -288,8 +287,8 @@ int reshard_checkpoint(const Resharding& wanted) {
   }
   checkpoint::rename_for_good(aside, fs::absolute(wanted.out).string());
   const std::size_t nodes = (machine.size() + static_cast<std::size_t>(per_node) - 1) / static_cast<std::size_t>(per_node);
-  fmt::print("{}: step {}, of {} rank{} on {} node{} now, of {} in {}\n", wanted.out, index.step, wanted.ranks,
-             wanted.ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", index.ranks(), wanted.in);
+  fmt::print("{}: step {}, of {} on {} now, of {} in {}\n", wanted.out, index.step, count_text(machine.size(), "rank"),
+             count_text(nodes, "node"), index.ranks(), wanted.in);
   return 0;
 }
 

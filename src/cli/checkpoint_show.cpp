@@ -67,7 +67,7 @@ std::string elements_text(const Dataset& dataset) {
   const std::string counts = least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
   const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
   if (holders < ranks) return fmt::format("{} on {} of {} ranks", counts, holders, ranks);
-  return fmt::format("{} on {}{} rank{}", counts, ranks == 1 ? "" : "each of ", ranks, ranks == 1 ? "" : "s");
+  return fmt::format("{} on {}{}", counts, ranks == 1 ? "" : "each of ", count_text(dataset.pieces.size(), "rank"));
 }
 
 /// Returns the ratio of bytes in memory to bytes in the file.
@@ -132,14 +132,13 @@ void print(const Subject& subject) {
   for (const auto& [name, value] : subject.about) words.push_back(fmt::format("{}={}", name, text_of(value)));
   print_wrapped(words, "  ");
   Rows rows;
-  for (const Dataset& dataset : subject.datasets)
-    rows.push_back({{"dataset", dataset.name},
-                    {"type", state_type_name(dataset.type)},
-                    {"share", share_name(dataset.share)},
-                    {"stored", format_bytes(stored_bytes(dataset))},
-                    {"ratio", dataset.chunked ? fmt::format("{:.2f}", compression_ratio(dataset)) : "-"},
-                    {"elements", elements_text(dataset)}});
-  print_table(rows, "  {dataset:<8+}  {type:<8} {share:<7} {stored:>10} {ratio:>6}  {elements}",
+  for (const Dataset& dataset : subject.datasets) {
+    rows.push_back(to_json(dataset));
+    rows.back().set("stored", format_bytes(stored_bytes(dataset)));
+    rows.back().set("ratio", dataset.chunked ? fmt::format("{:.2f}", compression_ratio(dataset)) : "-");
+    rows.back().set("elements", elements_text(dataset));
+  }
+  print_table(rows, "  {name:<8+}  {type:<8} {share:<7} {stored:>10} {ratio:>6}  {elements}",
               {"dataset", "type", "share", "stored", "ratio", "elements"});
 }
 
@@ -244,10 +243,9 @@ int show_checkpoint(const std::string& file, const std::string& json) {
     for (const Dataset& dataset : subject.datasets) elements += dataset.chunked ? element_bytes_of(dataset) : 0;
   }
   const std::int64_t stored = array_bytes(index);
-  const std::size_t nodes = nodes_of(index);
-  fmt::print("{}: step {}, {} rank{} on {} node{}, written {} by Weir {}{}\n", file, index.step, index.ranks(),
-             index.ranks() == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", index.written, index.weir,
-             index.run.empty() ? "" : fmt::format(", run '{}'", index.run));
+  fmt::print("{}: step {}, {} on {}, written {} by Weir {}{}\n", file, index.step,
+             count_text(static_cast<std::size_t>(index.ranks()), "rank"), count_text(nodes_of(index), "node"), index.written,
+             index.weir, index.run.empty() ? "" : fmt::format(", run '{}'", index.run));
   fmt::print("{}; arrays: {} stored of {}, ratio {:.2f}{}\n", format_bytes(static_cast<std::int64_t>(fs::file_size(file))),
              format_bytes(stored), format_bytes(elements),
              stored == 0 ? 1.0 : static_cast<double>(elements) / static_cast<double>(stored),
@@ -282,8 +280,7 @@ int verify_checkpoints(const std::vector<std::string>& paths, bool reseals) {
         ByteProgress progress(fs::path(file).filename().string(), array_bytes(index));
         checkpoint::verify_chunks(file, index, [&](std::int64_t done) { progress.at(done); });
       }
-      fmt::print("{}: whole: step {}, {} in {} chunk{}\n", file, index.step, format_bytes(array_bytes(index)), chunks,
-                 chunks == 1 ? "" : "s");
+      fmt::print("{}: whole: step {}, {} in {}\n", file, index.step, format_bytes(array_bytes(index)), count_text(chunks, "chunk"));
     } catch (const Error& error) {
       if (error.status() != WEIR_ERR_FILE) throw;
       fmt::print("{}\n", error.what());

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -76,6 +78,15 @@ class Command {
   explicit Command(CLI::App* app) : app_(app) {}
 
   Command add(const std::string& name, const std::string& description) const;
+  /// Adds a subcommand whose action is run(options). Returns it and the options, which live as long as the command.
+  template <class Options>
+  std::pair<Command, std::remove_cvref_t<Options>&> add(const std::string& name, const std::string& description,
+                                                        void (*run)(Options)) const {
+    const auto options = std::make_shared<std::remove_cvref_t<Options>>();
+    const Command command = add(name, description);
+    command.action([options, run] { run(*options); });
+    return {command, *options};
+  }
   /// Sets a text that is printed below the options.
   void footer(const std::string& text) const;
   /// Prints these lines below the footer. Call it after footer().

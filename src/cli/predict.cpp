@@ -219,8 +219,9 @@ void run(const Options& options) {
                                     ? "these are round figures, not this machine's"
                                     : "the network between nodes is priced like the inside of a node: all times are far too short");
   }
-  fmt::print("allreduce of {} float32, density {:.4g}, {} node{} of {} rank{}\n\n", problem.count, options.density, options.nodes,
-             options.nodes == 1 ? "" : "s", options.ranks_per_node, options.ranks_per_node == 1 ? "" : "s");
+  fmt::print("allreduce of {} float32, density {:.4g}, {} of {}\n\n", problem.count, options.density,
+             count_text(static_cast<std::size_t>(options.nodes), "node"),
+             count_text(static_cast<std::size_t>(options.ranks_per_node), "rank"));
   const Rows rows = rows_of(list, allowed);
   print(rows, list, allowed);
   fmt::print("\n{}\nThese are prices only; what compressing does to accuracy: docs/compressors.md\n", conclusion);
@@ -231,34 +232,32 @@ void run(const Options& options) {
 }  // namespace
 
 void add_predict(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command command = app.add("predict", "Predict the time of every allreduce algorithm on a machine, by formula");
-  command.option("--machine", options->machine, "machine file of `weir calibrate`; default: the one that Weir finds for this host");
+  auto [command, options] = app.add("predict", "Predict the time of every allreduce algorithm on a machine, by formula", run);
+  command.option("--machine", options.machine, "machine file of `weir calibrate`; default: the one that Weir finds for this host");
   command.option(
-      "--network", options->network,
+      "--network", options.network,
       "rate of a node in each direction, and latency of a message one way, such as 25Gbit,5us; replaces what the machine's "
       "file has for the network between nodes");
-  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
-  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
-  command.option("--nodes", options->nodes, "number of nodes").between(1, 65536);
-  command.option("--ranks-per-node", options->ranks_per_node, "ranks on each node").between(1, 1024);
+  command.option("--count", options.count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
+  command.option("--density", options.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  command.option("--nodes", options.nodes, "number of nodes").between(1, 65536);
+  command.option("--ranks-per-node", options.ranks_per_node, "ranks on each node").between(1, 1024);
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), {"all", "none"});
   command
-      .option("--compressor", options->compressors,
+      .option("--compressor", options.compressors,
               "compressors to predict, each with every algorithm that carries it; none is always among them")
       .check([](const std::string& name) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
       .one_of(names)
       .delimiter(',');
-  add_compressor_parameters(command, options->parameters);
-  add_named(command, "--wire", options->wire, "format of indices in messages");
-  add_named(command, "--values", options->values, "type of values in messages");
-  command.option("--json", options->json, "also write the predictions to this file");
+  add_compressor_parameters(command, options.parameters);
+  add_named(command, "--wire", options.wire, "format of indices in messages");
+  add_named(command, "--values", options.values, "type of values in messages");
+  command.option("--json", options.json, "also write the predictions to this file");
   command.examples(
       {"weir predict --nodes 16 --network 25Gbit,5us", "weir predict --nodes 16 --network 1Gbit,50us --compressor all"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -65,6 +65,10 @@ struct Column {
 std::string joined(std::span<const std::string> words, std::string_view between) { return join(words, between); }
 std::string joined(std::span<const std::string_view> words, std::string_view between) { return join(words, between); }
 
+std::string count_text(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 JsonValue result_row(std::initializer_list<JsonValue::Member> figures) {
   JsonValue row = JsonValue::parse(R"({"benchmark": "", "algorithm": "", "algorithm_parameters": "", "compressor": "",
     "compressor_parameters": "", "memory": "host", "count": 0, "density": 0.0, "ranks": 1, "median_ms": 0.0, "min_ms": 0.0,

@@ -35,6 +35,9 @@ using Samples = std::map<std::string_view, std::vector<double>>;
 [[nodiscard]] std::string joined(std::span<const std::string> words, std::string_view between = ", ");
 [[nodiscard]] std::string joined(std::span<const std::string_view> words, std::string_view between = ", ");
 
+/// Returns for example "1 rank" or "2 ranks".
+[[nodiscard]] std::string count_text(std::size_t count, std::string_view what);
+
 /// Returns the milliseconds that `body` takes in this process.
 template <class Body>
 double milliseconds_of(Body body) {

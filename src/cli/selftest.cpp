@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <weir/embedding.hpp>
 
 #include "base/splitmix.hpp"
@@ -302,22 +301,20 @@ void run(const Options& options) {
 }  // namespace
 
 void add_selftest(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      app.add("selftest", "Check every algorithm and exchange against a slow reference on these ranks; start with mpirun or srun");
+  auto [command, options] = app.add(
+      "selftest", "Check every algorithm and exchange against a slow reference on these ranks; start with mpirun or srun", run);
   command.footer(
       "Every step checks that all ranks hold the same result, that nothing is lost, and that the result and what each rank keeps "
       "equal those of the reference. "
       "Packed algorithms are compared with the reference only if the build has the compressor lossless. "
       "The exit status is 1 if a line says FAILED, and 0 otherwise. "
       "A hang ends after WEIR_TIMEOUT seconds.");
-  command.option("--count", options->count, "elements of the gradients").between(1, 100000000);
-  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
-  command.option("--steps", options->steps, "steps of each algorithm").between(1, 1000);
-  command.option("--seconds", options->seconds, "repeat with other inputs for this time, in seconds; 0: check once").non_negative();
-  command.option("--json", options->json, "also write the lines to this file, on rank 0");
+  command.option("--count", options.count, "elements of the gradients").between(1, 100000000);
+  command.option("--density", options.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  command.option("--steps", options.steps, "steps of each algorithm").between(1, 1000);
+  command.option("--seconds", options.seconds, "repeat with other inputs for this time, in seconds; 0: check once").non_negative();
+  command.option("--json", options.json, "also write the lines to this file, on rank 0");
   command.examples({"mpirun -n 8 weir selftest"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -78,15 +78,12 @@ void add_trace(Command& app) {
   trace.require_subcommand();
   const auto add = [&](const char* name, const char* description, const char* variable, const char* example,
                        void (*run)(const Options&), const char* output, const char* help) {
-    const auto options = std::make_shared<Options>();
-    Command command = trace.add(name, description);
-    command.option("folder", options->folder, std::string("folder that ") + variable + " named").required().existing_folder();
-    command
-        .option("--communicator", options->communicator, "number of the communicator in the files' names; default: the first one")
+    auto [command, options] = trace.add(name, description, run);
+    command.option("folder", options.folder, std::string("folder that ") + variable + " named").required().existing_folder();
+    command.option("--communicator", options.communicator, "number of the communicator in the files' names; default: the first one")
         .between(0, 999999999);
-    if (output != nullptr) command.option(output, options->output, help);
+    if (output != nullptr) command.option(output, options.output, help);
     command.examples({example});
-    command.action([options, run] { run(*options); });
   };
   add("merge", "Make one trace of all ranks, on one clock, for Perfetto and chrome://tracing", "WEIR_TRACE",
       "weir trace merge traces", merge, "--output", "the file to write; default: weir-trace.cN.json in the folder");
