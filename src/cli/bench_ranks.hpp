@@ -1,14 +1,17 @@
 // bench_ranks.hpp: shared by benchmarks that run under mpirun.
 #pragma once
 
+#include <unistd.h>
 #include <weir/mpi.h>
 
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/standard_error.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
 
@@ -54,11 +57,21 @@ inline void over_ranks(Samples& samples, MPI_Op op) {
 /// Progress shown by rank 0: a line that is rewritten on a terminal, otherwise (mpirun pipes stderr) a line every few seconds.
 class Progress {
  public:
-  Progress(bool speaks, std::string what, int total);
-  ~Progress();
+  Progress(bool speaks, std::string what, int total)
+      : speaks_(speaks), terminal_(isatty(STDERR_FILENO) != 0), what_(std::move(what)), total_(total) {}
+  ~Progress() {
+    if (speaks_ && terminal_) print_error("\r{:60}\r", "");
+  }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void at(int done);
+  void at(int done) {
+    if (!speaks_) return;
+    if (terminal_) print_error("\r{}: {}/{} ", what_, done, total_);
+    const double now = MPI_Wtime();
+    if (terminal_ || now - last_ < 5) return;
+    last_ = now;
+    print_error("{}: {}/{}\n", what_, done, total_);
+  }
 
  private:
   bool speaks_, terminal_;

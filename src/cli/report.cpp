@@ -19,16 +19,6 @@ double minimum(const std::vector<double>& values) { return values.empty() ? 0 : 
 
 namespace {
 
-template <class Word>
-std::string join(std::span<const Word> words, std::string_view between) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += between;
-    text += words[i];
-  }
-  return text;
-}
-
 /// A column of a table: the text before it, the member or the two members that it shows, and how.
 struct Column {
   Column(std::string_view text, std::string_view field) : before(text) {
@@ -61,9 +51,6 @@ struct Column {
 };
 
 }  // namespace
-
-std::string joined(std::span<const std::string> words, std::string_view between) { return join(words, between); }
-std::string joined(std::span<const std::string_view> words, std::string_view between) { return join(words, between); }
 
 std::string count_text(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");

@@ -32,9 +32,15 @@ using Samples = std::map<std::string_view, std::vector<double>>;
 [[nodiscard]] double median(std::vector<double> values);
 [[nodiscard]] double minimum(const std::vector<double>& values);
 /// Returns "a, b, c". Replaces fmt::join, which takes long to compile.
-[[nodiscard]] std::string joined(std::span<const std::string> words, std::string_view between = ", ");
-[[nodiscard]] std::string joined(std::span<const std::string_view> words, std::string_view between = ", ");
-
+template <class Words>
+std::string joined(const Words& words, std::string_view between = ", ") {
+  std::string text;
+  for (const auto& word : words) {
+    if (&word != &*words.begin()) text += between;
+    text += word;
+  }
+  return text;
+}
 /// Returns for example "1 rank" or "2 ranks".
 [[nodiscard]] std::string count_text(std::size_t count, std::string_view what);
 
