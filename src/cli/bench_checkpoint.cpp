@@ -32,10 +32,7 @@ struct Options {
 
 /// Collective. Makes a folder in `parent` that all ranks see.
 std::string make_shared_folder(const std::string& parent, int rank) {
-  std::string path = rank == 0 ? make_folder(parent + "/weir-bench-") : "";
-  path.resize(4096);
-  MPI_Bcast(path.data(), static_cast<int>(path.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
-  path.resize(path.find('\0'));
+  const std::string path = text_of_rank(rank == 0 ? make_folder(parent + "/weir-bench-") : "", 0);
   if (path.empty()) give_up("no folder can be made in '{}': --folder names one that exists and is yours", parent);
   return path;
 }

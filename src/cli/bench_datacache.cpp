@@ -315,27 +315,18 @@ void run(Options options) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (rank == 0) require_writable(options.json);
   const bool serves = options.path.empty();
-  if (serves && size < 2)
-    throw Error(WEIR_ERR_ARGUMENT, "the last rank is the store: start at least two ranks, or give a file with --path");
+  require(!serves || size > 1, "the last rank is the store: start at least two ranks, or give a file with --path");
   Job job;
   const bool is_store = serves && rank == size - 1;
   MPI_Comm_split(MPI_COMM_WORLD, is_store ? 1 : 0, rank, &job.ranks);
   MPI_Comm_rank(job.ranks, &job.rank);
   MPI_Comm_size(job.ranks, &job.size);
-  std::unique_ptr<StoreServer> server;
-  struct {
-    std::array<char, 64> address{};
-    int port = 0;
-  } where;
-  if (is_store) {
-    server = std::make_unique<StoreServer>();
-    own_address().copy(where.address.data(), where.address.size() - 1);
-    where.port = server->port();
-  }
-  MPI_Bcast(&where, sizeof where, MPI_BYTE, size - 1, MPI_COMM_WORLD);
+  auto server = is_store ? std::make_unique<StoreServer>() : nullptr;
+  const std::string address = text_of_rank(is_store ? own_address() : "", size - 1);
+  const auto port = static_cast<int>(over_ranks(std::int64_t{is_store ? server->port() : 0}, MPI_MAX));
   if (!is_store) {
     if (serves) {
-      job.source = std::make_shared<StoreClient>(where.address.data(), where.port, options.samples, options.sample_bytes);
+      job.source = std::make_shared<StoreClient>(address, port, options.samples, options.sample_bytes);
     } else {
       job.source = record_source(options.path, options.sample_bytes);
       options.samples = job.source->size();

@@ -49,15 +49,6 @@ Input make_input(const Options& options, const Communicator& comm) {
           std::move(make_gradients(shape.tokens * options.config.width, comm.rank(), 1)[0])};
 }
 
-/// Puts `columns` first, because all others are compared with it.
-std::vector<std::string> order_of(const std::vector<std::string>& exchanges) {
-  std::vector<std::string> names = {"columns"};
-  for (const std::string& name : exchanges) {
-    if (name != "columns") names.push_back(name);
-  }
-  return names;
-}
-
 /// Measures lookup and update of one exchange, and waits for every operation. Times are the slowest rank's, median over steps.
 /// Bytes are the largest that a rank sends in a step, mean over steps. Volume: bytes of vectors and gradients, without and with
 /// ids, divided by 2 (P - 1) / P x the distinct rows of the batch; means over ranks. Returns the row without the members that
@@ -120,8 +111,11 @@ JsonValue measure_exchange(const Communicator& comm, const Options& options, con
 }
 
 Rows measure_exchanges(const Communicator& comm, const Options& options, const Input& input) {
+  std::vector<std::string> names = options.exchanges;
+  std::erase(names, "columns");
+  names.insert(names.begin(), "columns");  // all others are compared with it
   Rows rows;
-  for (const std::string& name : order_of(options.exchanges)) rows.push_back(measure_exchange(comm, options, input, name));
+  for (const std::string& name : names) rows.push_back(measure_exchange(comm, options, input, name));
   const double columns_ms = number_of(rows[0], "median_ms");
   for (JsonValue& row : rows) {
     row.set("baseline_ms", columns_ms);
@@ -396,13 +390,10 @@ void add_bench_embedding(Command& bench) {
       "The forward pass needs the dense block at half its time; the backward pass starts to exchange the block at half its time. "
       "Computing is sleep. All other time of a step is stall. "
       "The scheme fifo has no priorities and waits for updates; horizontal has priorities; 2d has priorities and prefetch.");
-  const auto add_positive = [&](const char* name, std::int64_t& value, std::int64_t most, const char* text) {
-    command.option(name, value, text).between(std::int64_t{1}, most);
-  };
   EmbeddingConfig& config = options.config;
-  add_positive("--rows", config.rows, 0xffffffff, "rows of the table");
-  add_positive("--width", config.width, std::int64_t{1} << 20, "values of a row");
-  add_positive("--tokens", config.largest_batch, 0x7fffffff, "ids that a rank looks up in a step");
+  command.option("--rows", config.rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
+  command.option("--width", config.width, "values of a row").between(std::int64_t{1}, std::int64_t{1} << 20);
+  command.option("--tokens", config.largest_batch, "ids that a rank looks up in a step").between(1, 0x7fffffff);
   std::vector<std::string> names;
   for (const ExchangeInfo& exchange : exchanges()) names.emplace_back(exchange.name);
   options.exchanges = names;

@@ -54,6 +54,15 @@ inline void over_ranks(Samples& samples, MPI_Op op) {
   for (auto& [figure, values] : samples) over_ranks(std::span(values), op);
 }
 
+/// Collective. Returns the text of `rank`.
+[[nodiscard]] inline std::string text_of_rank(std::string text, int rank) {
+  auto length = static_cast<int>(text.size());
+  MPI_Bcast(&length, 1, MPI_INT, rank, MPI_COMM_WORLD);
+  text.resize(static_cast<std::size_t>(length));
+  MPI_Bcast(text.data(), length, MPI_CHAR, rank, MPI_COMM_WORLD);
+  return text;
+}
+
 /// Progress shown by rank 0: a line that is rewritten on a terminal, otherwise (mpirun pipes stderr) a line every few seconds.
 class Progress {
  public:

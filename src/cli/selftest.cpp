@@ -41,12 +41,7 @@ class Verdict {
     int first = wrong_.empty() ? size : rank;
     MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (first == size) return "";
-    std::string text = fmt::format("rank {}: {}", first, wrong_);
-    auto length = static_cast<int>(text.size());
-    MPI_Bcast(&length, 1, MPI_INT, first, MPI_COMM_WORLD);
-    text.resize(static_cast<std::size_t>(length));
-    MPI_Bcast(text.data(), length, MPI_CHAR, first, MPI_COMM_WORLD);
-    return text;
+    return text_of_rank(fmt::format("rank {}: {}", first, wrong_), first);
   }
 
  private:

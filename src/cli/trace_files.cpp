@@ -106,14 +106,6 @@ class Translator {
   JsonValue begun_;
 };
 
-/// Parses a file name, as Identity::file makes it or without the run. Returns communicator and rank.
-std::optional<std::pair<int, int>> parse_name(const std::string& name, const std::string& kind) {
-  const std::regex pattern("weir-" + kind + R"(\.(?:[^.]*\.)?c(\d{1,9})\.rank(\d{1,9})\.json)");
-  std::smatch numbers;
-  if (!std::regex_match(name, numbers, pattern)) return std::nullopt;
-  return std::pair(std::stoi(numbers[1]), std::stoi(numbers[2]));
-}
-
 /// Removes files of earlier runs. Adds remarks on these, and on a mixture of versions.
 template <class Info>
 void keep_newest_run(std::vector<Info>& files, Remarks& remarks) {
@@ -170,12 +162,16 @@ std::string list_of_ranks(const std::vector<int>& ranks) {
 
 std::vector<RankFile> rank_files(const std::filesystem::path& folder, const std::string& kind, std::optional<int> communicator,
                                  Remarks& remarks) {
+  // As Identity::file makes it, or without the run.
+  const std::regex pattern("weir-" + kind + R"(\.(?:[^.]*\.)?c(\d{1,9})\.rank(\d{1,9})\.json)");
   std::map<int, std::vector<RankFile>> by_communicator;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const auto numbers = parse_name(entry->path().filename(), kind);
+    const std::string name = entry->path().filename();
+    std::smatch numbers;
     std::error_code ignored;
-    if (numbers && entry->is_regular_file(ignored)) by_communicator[numbers->first].push_back({entry->path(), numbers->second});
+    if (std::regex_match(name, numbers, pattern) && entry->is_regular_file(ignored))
+      by_communicator[std::stoi(numbers[1])].push_back({entry->path(), std::stoi(numbers[2])});
   }
   if (error) give_up("the folder '{}' cannot be read: {}", folder.string(), error.message());
   if (by_communicator.empty())
