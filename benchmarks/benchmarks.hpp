@@ -14,5 +14,6 @@ void add_plans(Command& benchmarks);
 void add_schedules(Command& benchmarks);
 void add_adam(Command& benchmarks);
 void add_pto(Command& benchmarks);
+void add_start(Command& benchmarks);
 
 }  // namespace weir::cli

@@ -55,12 +55,7 @@ extern "C" {
 
 weir_status weir_init(void) {
   return guard(nullptr, [] {
-    weir::detail::check_mpi_library();
-    if (is_finalised()) throw weir::Error(WEIR_ERR_STATE, "MPI has been finalised, and cannot be initialised again");
-    if (is_initialised()) return;
-    int provided = MPI_THREAD_SINGLE;
-    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-    initialised_here = true;
+    if (weir::detail::start_mpi(MPI_THREAD_MULTIPLE)) initialised_here = true;
   });
 }
 
@@ -71,7 +66,7 @@ weir_status weir_finalize(void) {
       throw weir::Error(
           WEIR_ERR_STATE,
           "MPI cannot be finalised: not all ranks made a communicator that this one has waited for; end the process without");
-    check_mpi(MPI_Finalize(), "MPI_Finalize");
+    weir::detail::finalise_mpi();
   });
 }
 

@@ -40,6 +40,12 @@ std::string mpi_library_version();
 /// Throws Error(WEIR_ERR_UNSUPPORTED), naming both, if the program runs on a library of another family than Weir was built for. May
 /// be called at any time, and must be called before any MPI handle is touched.
 void check_mpi_library();
+/// Initialises MPI with the thread level MPI_THREAD_*, unless that has been done. Collective if no launcher of MPI has started this
+/// process, and RANK and WORLD_SIZE say that it is one of several: Weir then connects them. Returns whether it has initialised MPI.
+/// Throws what weir_init returns.
+bool start_mpi(int thread_level);
+/// Collective. Finalises MPI. Throws Error(WEIR_ERR_STATE) if a rank has ended before, for which MPI_Finalize would wait for ever.
+void finalise_mpi();
 /// Returns false while MPI still waits for ranks that did not come for a communicator in time. Open MPI then crashes in
 /// MPI_Finalize.
 bool all_copies_made();

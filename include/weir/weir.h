@@ -67,8 +67,13 @@ typedef void (*weir_log_function)(void* context, int32_t level, const char* text
 weir_status weir_set_log_function(weir_log_function function, void* context);
 
 /** Initialises MPI unless the program has done so, with MPI_THREAD_MULTIPLE if the library has it. Meant for programs that do
- *  not call MPI themselves. Two threads must not call it at once. Returns WEIR_ERR_UNSUPPORTED if another MPI than Weir's is
- *  loaded. */
+ *  not call MPI themselves. Two threads must not call it at once, and none may change the environment meanwhile.
+ *
+ *  Under mpirun or srun, MPI learns from these which processes belong together. If RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+ *  are set instead, as by torchrun, the call is collective over the WORLD_SIZE processes: it waits for all, and connects them.
+ *  Returns WEIR_ERR_SETTING if these variables make no sense or differ, WEIR_ERR_TIMEOUT if a process does not come within
+ *  WEIR_TIMEOUT, and WEIR_ERR_TRANSPORT if rank 0 cannot listen. Returns WEIR_ERR_UNSUPPORTED if another MPI than Weir's is loaded,
+ *  or if this MPI can only be started by its own launcher (Open MPI). */
 weir_status weir_init(void);
 /** Collective. Finalises MPI if weir_init has initialised it, else does nothing. Destroy communicators before. Returns
  *  WEIR_ERR_STATE if making a communicator has timed out and ranks are still missing: MPI cannot be finalised then, so end the

@@ -6,6 +6,7 @@
 #include "async/stage_scope.hpp"
 #include "base/error.hpp"
 #include "base/give_way.hpp"
+#include "base/lost_rank.hpp"
 
 namespace weir {
 namespace {
@@ -14,6 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds listening_interval{2};
 constexpr std::chrono::milliseconds longest_poll{10};  // longer gaps are the caller's computing, unless it waits
 constexpr int usual_runs = 16;
+constexpr std::chrono::seconds after_loss{1};  // what a lost rank has sent may still arrive
 constexpr std::size_t most_notices = 32;
 
 }  // namespace
@@ -323,18 +325,19 @@ void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
   run.counted = std::max(run.counted, now);
   // The run that a gate waits for has a deadline of its own, unless it has finished.
   if (run.gate != nullptr && !run.gate_keeper->finished) run.waited = std::min(run.waited, run.gate_keeper->waited);
-  if (run.waited < timeout_) return;
+  const char* const lost = run.waited < timeout_ && run.waited < after_loss ? nullptr : lost_rank();
+  if (run.waited < timeout_ && lost == nullptr) return;
   Notice notice{};
   notice.tag = run.tag;
   notice.number = run.number;
-  notice.status = WEIR_ERR_TIMEOUT;
+  notice.status = lost != nullptr ? WEIR_ERR_TRANSPORT : WEIR_ERR_TIMEOUT;
   std::exception_ptr timeout = out_of_memory_;
   try {
-    const std::string text =
-        fmt::format("rank {} waited {:.1f} s without progress; in flight:\n{}", transport_.rank(), run.waited.count(), dump());
+    const std::string text = fmt::format("rank {} waited {:.1f} s without progress{}{}; in flight:\n{}", transport_.rank(),
+                                         run.waited.count(), lost != nullptr ? ", and " : "", lost != nullptr ? lost : "", dump());
     notice.set_text(text);
     report(text);
-    timeout = std::make_exception_ptr(Error(WEIR_ERR_TIMEOUT, text));
+    timeout = std::make_exception_ptr(Error(static_cast<weir_status>(notice.status), text));
   } catch (const std::bad_alloc&) {
     fmt::format_to_n(notice.text.data(), notice.text.size() - 1, "rank {} waited {:.1f} s without progress", transport_.rank(),
                      run.waited.count());

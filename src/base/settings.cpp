@@ -74,6 +74,23 @@ void set_threads(Settings& settings, std::string_view text) {
     fail(WEIR_ERR_SETTING, "WEIR_THREADS is '{}': it must be a number of threads up to 1024, or 0, by the cores of a rank", text);
 }
 
+void set_ports(Settings& settings, std::string_view text) {
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const std::string_view first = text.substr(0, dash), last = dash < text.size() ? text.substr(dash + 1) : first;
+  const auto read = [](std::string_view part, int& port) {
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), port);
+    return error == std::errc{} && end == part.data() + part.size() && port >= 1 && port <= 65535;
+  };
+  if (!read(first, settings.ports.first) || !read(last, settings.ports.last) || settings.ports.first > settings.ports.last)
+    fail(WEIR_ERR_SETTING, "WEIR_PORTS is '{}': it must be a port from 1 to 65535, or a range such as 29600-29615", text);
+}
+std::string show_ports(const Settings& settings) {
+  const auto [first, last] = settings.ports;
+  if (first == 0) return "";
+  return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
+}
+
+void set_interface(Settings& settings, std::string_view text) { settings.network_interface = text; }
 void set_trace(Settings& settings, std::string_view text) { settings.trace = text; }
 void set_dump(Settings& settings, std::string_view text) { settings.dump = text; }
 void set_metrics(Settings& settings, std::string_view text) { settings.metrics = text; }
@@ -152,6 +169,14 @@ constexpr std::array rows = {
         set_dump_signal, show_dump_signal},
     Row{"WEIR_METRICS", "folder for metrics, one file a rank, in the Prometheus text format; empty: none", set_metrics,
         [](const Settings& s) { return s.metrics; }},
+    Row{"WEIR_PORTS",
+        "port, or range of ports, on one of which rank 0 waits for the others if no launcher of MPI started them; empty: the 16 "
+        "after "
+        "MASTER_PORT",
+        set_ports, show_ports},
+    Row{"WEIR_INTERFACE",
+        "network interface for messages over TCP if no launcher of MPI started the ranks; empty: the one to rank 0", set_interface,
+        [](const Settings& s) { return s.network_interface; }},
 };
 
 /// Returns the environment variables that begin with WEIR_ and are not settings of Weir, with their values.

@@ -17,6 +17,11 @@ enum class ProgressThreadSetting { off, on, anywhere };
 /// Whether selection prefetches memory. `automatic`: as measured.
 enum class ReadAheadSetting { automatic, on, off };
 
+/// Ports from `first` to `last`; first 0: not set.
+struct PortRange {
+  int first = 0, last = 0;
+};
+
 struct Settings {
   double timeout_seconds = 300;                       ///< WEIR_TIMEOUT
   LogLevel log = LogLevel::warn;                      ///< WEIR_LOG
@@ -31,6 +36,8 @@ struct Settings {
   ProgressThreadSetting progress_thread = ProgressThreadSetting::off;  ///< WEIR_PROGRESS_THREAD
   int threads = 0;                                                     ///< WEIR_THREADS, of a rank; 0: by its cores
   ReadAheadSetting read_ahead = ReadAheadSetting::automatic;           ///< WEIR_READ_AHEAD, of the process
+  PortRange ports{};                                                   ///< WEIR_PORTS
+  std::string network_interface{};                                     ///< WEIR_INTERFACE, empty: not set
 };
 
 inline constexpr const char* default_dump_folder = "weir-dump";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "bootstrap/launch.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
@@ -124,6 +125,7 @@ void print_build_and_machine(const Communicator& comm, const std::vector<int>& n
   fmt::print("  threads       {}\n", threads_version());
   fmt::print("  kernels       {}\n", kernels::host::instruction_set());
   fmt::print("  reads ahead   {}\n", measured_read_ahead());
+  fmt::print("  started       {}\n", bootstrap::describe(bootstrap::read_launch()));
   fmt::print("\ntransports\n");
   fmt::print("  in use        {}\n", comm.state()->transport->name());
   for (const TransportRow* row : transport_registry())

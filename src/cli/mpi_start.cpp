@@ -32,8 +32,7 @@ void no_memory() { print_error("weir: there is not enough memory for this: give 
 void start_mpi() {
   const char* const setting = std::getenv("WEIR_PROGRESS_THREAD");  // the communicator reports invalid values
   const bool threads = setting != nullptr && std::string_view(setting) != "off";
-  int level = 0;
-  MPI_Init_thread(nullptr, nullptr, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+  detail::start_mpi(threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
 }
 
 int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble) {
@@ -63,7 +62,12 @@ int run_program(const CommandLine& line, int argc, const char* const* argv, std:
   MPI_Finalized(&finished);
   if (running && !finished) {
     if (status != 0 && !all_alike) MPI_Abort(MPI_COMM_WORLD, status);
-    MPI_Finalize();
+    try {
+      detail::finalise_mpi();
+    } catch (const Error& error) {
+      print_error("weir: {}\n", error.what());
+      status = trouble.value_or(1);
+    }
   }
   return status;
 }

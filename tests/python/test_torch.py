@@ -13,6 +13,7 @@ import weir
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 import weir.torch  # noqa: E402
+from weir._torch_start import interfaces, own_address  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
@@ -521,9 +522,9 @@ def test_a_rank_0_that_cannot_listen(comm, monkeypatch):
     with pytest.raises(weir.StateError, match="rank 0 cannot listen: see that its host"):
         weir.torch.init_process_group(comm)
     assert "127.0.1.1" not in hosts
-    addresses = weir.torch.interfaces()
-    assert addresses["127.0.0.1"] == "lo" and weir.torch.own_address() in addresses
-    assert weir.torch.own_address("127.0.0.1") == "127.0.0.1"
+    addresses = interfaces()
+    assert addresses["127.0.0.1"] == "lo" and own_address() in addresses
+    assert own_address("127.0.0.1") == "127.0.0.1"
 
 
 class Compiled(nn.Module):

@@ -17,7 +17,7 @@ LIBRARIES = {"mpi": "MPI", "weir/mpi.h": "MPI", "cuda_": "CUDA", "cub/": "CUDA",
              "zlib.h": "zlib", "oneapi/tbb/": "TBB", "xxhash.h": "xxHash", "hdf5.h": "HDF5", "H5FD": "HDF5", "jpeglib.h": "libjpeg", "jerror.h": "libjpeg"}
 # Files that capi/interface/generate.py makes during the build, by the text of their include.
 GENERATED = {"base/fields.hpp": "base/fields.hpp", "convert.hpp": "capi/convert.hpp"}
-POSIX = re.compile(r"(sys/\w+|arpa/\w+|netinet/\w+|net/if|ifaddrs|unistd|sched|dlfcn|link|fcntl|signal|pthread|poll|time)\.h")
+POSIX = re.compile(r"(sys/\w+|arpa/\w+|netinet/\w+|net/if|ifaddrs|netdb|unistd|sched|dlfcn|link|fcntl|signal|pthread|poll|time)\.h")
 
 
 class Layer:

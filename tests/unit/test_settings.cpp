@@ -55,6 +55,20 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   setenv("WEIR_THREADS", "3", 1);
   REQUIRE(read_settings().threads == 3);
   unsetenv("WEIR_THREADS");
+  REQUIRE(read_settings().ports.first == 0);
+  for (const char* nonsense : {"", "many", "0", "65536", "5-", "-5", "6-5", "1-2-3"}) {
+    setenv("WEIR_PORTS", nonsense, 1);
+    REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_PORTS is '" + std::string(nonsense) + "': it must be a port"));
+  }
+  setenv("WEIR_PORTS", "29600-29615", 1);
+  REQUIRE(read_settings().ports.first == 29600);
+  REQUIRE(read_settings().ports.last == 29615);
+  setenv("WEIR_PORTS", "29600", 1);
+  REQUIRE(read_settings().ports.last == 29600);
+  unsetenv("WEIR_PORTS");
+  setenv("WEIR_INTERFACE", "eth1", 1);
+  REQUIRE(read_settings().network_interface == "eth1");
+  unsetenv("WEIR_INTERFACE");
   setenv("WEIR_DUMP_SIGNAL", "", 1);
   REQUIRE(read_settings().dump_signal == 0);
   unsetenv("WEIR_DUMP_SIGNAL");

@@ -1,15 +1,12 @@
-"""Helpers of weir.torch for jobs, models, and states that torch.load has read."""
+"""Helpers of weir.torch for models, and states that torch.load has read."""
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, Iterable, Mapping
 
 import torch
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ._types import ArgumentError
-from .communicator import Communicator
 
 # The 16-bit types are summed in float32, as in all of Weir.
 SUM_TYPES = {
@@ -18,20 +15,6 @@ SUM_TYPES = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
 }
-
-
-def everybody() -> Communicator:
-    """Returns a communicator of all ranks. ArgumentError if PyTorch's job has another number: processes that torchrun starts, not
-    mpirun, are alone in MPI."""
-    comm = Communicator()
-    ranks, who = os.environ.get("WORLD_SIZE", ""), "WORLD_SIZE says"
-    if dist.is_available() and dist.is_initialized():
-        ranks, who = str(dist.get_world_size()), "torch.distributed has"
-    if ranks.isdecimal() and int(ranks) != comm.size:
-        raise ArgumentError(
-            f"{who} {ranks} ranks, and MPI has {comm.size}: start all ranks by one mpirun, or give a communicator of those that you want"
-        )
-    return comm
 
 
 def parameters_of(model: Any) -> Dict[str, Any]:

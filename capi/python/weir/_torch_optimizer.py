@@ -10,7 +10,8 @@ import torch
 from . import optim
 from ._object import refuse_making
 from ._struct import refuse_unknown
-from ._torch_models import contiguous, entry_of, everybody, parameters_of
+from ._torch_models import contiguous, entry_of, parameters_of
+from ._torch_start import everybody
 from ._types import ArgumentError, MemorySpace, OptimizedLayer, OptimizerConfig
 from .communicator import Communicator, handle_of
 

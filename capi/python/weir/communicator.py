@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
+import threading
 from html import escape
 from types import TracebackType
 from typing import Any, List, NoReturn, Optional, Type, Union
@@ -80,10 +82,25 @@ def require_few(call: str, rank: int, size: int) -> None:
         raise ArgumentError(f"{call}: rank {rank} gives {size} bytes: it takes 0 to {MOST_BYTES}; larger arrays are for plans")
 
 
+def initialise() -> None:
+    """Calls weir_init, which may wait for other processes. Ctrl-C ends this process meanwhile: Python's own handler would only be
+    called when the library returns."""
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if main else None
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        check(lib.weir_init())
+    finally:
+        if handler is signal.default_int_handler:
+            signal.signal(signal.SIGINT, handler)
+
+
 class Communicator:
     """A group of ranks and the machine under them.
 
-    Communicator()              all ranks of the program. Initialises MPI, unless that has been done; needs no mpi4py.
+    Communicator()              all ranks of the program, which mpirun, srun or torchrun has started. Initialises MPI, unless that
+                                has been done; needs no mpi4py.
     Communicator(mpi4py_comm)   the ranks of an intracommunicator of mpi4py, which is duplicated. An MPI_Fint is fine, too.
 
     Making it is collective, and so is close(). `with` calls close(); otherwise the end of the process does, for several
@@ -98,7 +115,7 @@ class Communicator:
         Process.refuse_forks()
         try:
             if comm is None:
-                check(lib.weir_init())
+                initialise()
                 check(lib.weir_comm_create_world(pointer))
             else:
                 check(lib.weir_comm_create_fortran(fortran_handle(comm), pointer))

@@ -5,26 +5,29 @@
     model = DistributedDataParallel(model)
     model.register_comm_hook(*weir.torch.ddp_hook(model, density=0.01))
 
+    fully_shard(model)
+    gradients = weir.torch.fsdp_hook(model, density=0.01)     # the same for FSDP2
+
     weir.torch.all_reduce_gradients(model, density=0.01)      # a plain loop: between backward() and the optimizer's step()
 
     gradients = weir.torch.fuse_gradients(model, density=0.01)
     loss.backward(); gradients.wait_all(); optimizer.step()   # the same, exchanged while backward() computes
 
     optimizer = weir.torch.LayerOptimizer(model, lr=0.1)      # LARS or LAMB, whose work the ranks share
+    embed = weir.torch.Embedding(32000, 512, largest_batch=4096)    # a table that is divided among the ranks
+
+    diloco = weir.torch.DiLoCo(model, optimizer, H=30)        # steps of each rank's own, and an exchange every 30 of them
 
 The part of a gradient that is not delivered waits in a residual of its parameter. Optimizers get the ranks' averaged sparse update,
-which is 0 where nothing was delivered. To save, use state_dict() and load_state_dict() of a GradientAllreduce; the `allreduce` of
-FusedGradients goes into a weir.Checkpoint.
+which is 0 where nothing was delivered. To save, use state_dict() and load_state_dict() of a GradientAllreduce or a DiLoCo; the
+`allreduce` of FusedGradients goes into a weir.Checkpoint.
 
-Needs PyTorch 1.13 or later. mpirun starts the programs; init_process_group() makes the process group that DDP needs for itself.
+Needs PyTorch 1.13 or later. torchrun or mpirun starts the programs. Under mpirun, init_process_group() makes the process group that
+DDP needs for itself; under torchrun, torch.distributed's own does.
 """
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import socket
-import struct
 import weakref
 from typing import Any, Callable, Collection, ContextManager, Dict, Iterator, List, Mapping, Optional, Tuple
 
@@ -35,26 +38,33 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
-from ._torch_models import SUM_TYPES, contiguous, entry_of, everybody, parameters_of, trainable
+from ._torch_diloco import DiLoCo
+from ._torch_embedding import Embedding
+from ._torch_fsdp import ShardedGradients, fsdp_hook
+from ._torch_models import SUM_TYPES, contiguous, entry_of, parameters_of, trainable
 from ._torch_optimizer import LayerOptimizer
-from ._types import AllreduceConfig, ArgumentError, BusyError, Error, FusedTensor, FusionConfig, StateError
+from ._torch_start import everybody, init_process_group
+from ._types import AllreduceConfig, ArgumentError, BusyError, Error, FusedTensor, FusionConfig
 from .communicator import Communicator, handle_of
 from .fusion import FusedAllreduce
 from .operation import Operation
 from .plan import AllreducePlan
 
 __all__ = [
+    "DiLoCo",
+    "Embedding",
     "FusedGradients",
     "GradientAllreduce",
     "LayerOptimizer",
+    "ShardedGradients",
     "all_reduce_gradients",
     "ddp_hook",
+    "fsdp_hook",
     "fuse_gradients",
     "init_process_group",
 ]
 
 STATE_VERSION = 1
-SIOCGIFADDR = 0x8915  # of Linux: the address of a network interface
 RENEW = "call close(), and make a new one, on all ranks"
 
 
@@ -662,8 +672,8 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     ranks = dist.get_world_size(model.process_group)
     if ranks != comm.size:
         raise ArgumentError(
-            f"the process group of the model has {ranks} ranks, the communicator {comm.size}: start all ranks by one mpirun, and "
-            "make both of the same ranks"
+            f"the process group of the model has {ranks} ranks, the communicator {comm.size}: start all ranks by one mpirun or "
+            "torchrun, and make both of the same ranks"
         )
     state = GradientAllreduce(model, comm, **keywords)
     # The first backward pass of a static graph waits in the callback that runs all hooks, before later callbacks.
@@ -886,54 +896,3 @@ def fuse_gradients(model: Any, comm: Optional[Communicator] = None, **keywords: 
     replace parameters, close() this and fuse anew. Keep what this returns: the hooks do nothing without it.
     """
     return FusedGradients(model, comm, **keywords)
-
-
-def interfaces() -> Dict[str, str]:
-    """Returns the IPv4 addresses of this host's network interfaces, and their names. Linux."""
-    found = {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        for _, name in socket.if_nameindex():
-            with contextlib.suppress(OSError):  # it has none
-                reply = fcntl.ioctl(one, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-                found[socket.inet_ntoa(reply[20:24])] = name
-    return found
-
-
-def own_address(towards: str = "192.0.2.1") -> str:
-    """Returns the address from which this host sends to another; sends nothing. This is not the address of its name, which may be
-    127.0.1.1."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        try:
-            one.connect((towards, 9))
-            return str(one.getsockname()[0])
-        except OSError:  # no route
-            return next((address for address in interfaces() if not address.startswith("127.")), "127.0.0.1")
-
-
-def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo", **keywords: Any) -> Communicator:
-    """Collective. Calls torch.distributed.init_process_group for the ranks of `comm`, by default all; needs no MASTER_ADDR. Rank 0
-    listens, and tells the others where. Gloo takes the network interface that leads to rank 0, unless GLOO_SOCKET_IFNAME names one;
-    that variable is set then. Returns the communicator, for ddp_hook."""
-    if comm is None:
-        comm = everybody()
-    alone = len(comm.group("node")) == comm.size
-    store = problem = None
-    address = b""
-    if comm.rank == 0:
-        try:
-            host = "127.0.0.1" if alone else own_address()
-            store = dist.TCPStore(host, 0, comm.size, True, wait_for_workers=False)
-            address = f"{host} {store.port}".encode()
-        except (OSError, RuntimeError) as error:  # the others wait to hear of it
-            problem = error
-    address = comm.broadcast(address)
-    if not address:
-        raise StateError("rank 0 cannot listen: see that its host has a network interface with an address") from problem
-    host, port = address.decode().split()
-    name = interfaces().get(host if alone or comm.rank == 0 else own_address(host))
-    if name is not None:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", name)
-    if store is None:
-        store = dist.TCPStore(host, int(port), comm.size, False)
-    dist.init_process_group(backend, store=store, rank=comm.rank, world_size=comm.size, **keywords)
-    return comm

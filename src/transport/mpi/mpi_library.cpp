@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "bootstrap/launch.hpp"
 
 namespace weir {
 namespace {
@@ -115,6 +116,14 @@ void refuse_other_launcher() {
          "or use {}; a program that is to run alone starts without {} in its environment",
          library_of(mpi_family()), mpi_family(), launcher.family, started, mpi_family(), library_of(launcher.family),
          launcher.variable);
+  }
+  const bootstrap::Launch launch = bootstrap::read_launch();
+  if (launch.starter == bootstrap::Starter::variables) {
+    fail(
+        WEIR_ERR_UNSUPPORTED,
+        "RANK and WORLD_SIZE say that this is rank {} of {}, and MPI was initialised before Weir, for this process alone: make the "
+        "Weir communicator, or call weir_init, before MPI_Init or mpi4py; a program that is to run alone starts without WORLD_SIZE",
+        launch.rank, launch.size);
   }
 }
 

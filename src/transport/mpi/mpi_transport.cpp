@@ -14,6 +14,7 @@
 #include "base/forks.hpp"
 #include "base/give_way.hpp"
 #include "base/keep.hpp"
+#include "base/lost_rank.hpp"
 #include "transport/mpi/cuda_support.hpp"
 #include "transport/mpi/mpi_library.hpp"
 #include "transport/registry.hpp"
@@ -337,7 +338,8 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
     int done = 0;
     check(MPI_Test(&copying->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done) return copying->copy;
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds) break;
+    if (lost_rank() != nullptr || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds)
+      break;
     give_way();
   }
   {
@@ -346,6 +348,7 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
   }
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
+  if (const char* const lost = lost_rank()) fail(WEIR_ERR_TRANSPORT, "rank {} cannot make a communicator, because {}", rank, lost);
   fail(WEIR_ERR_TIMEOUT, "rank {} waited {:.1f} s to make a communicator: not all ranks of the MPI communicator make one", rank,
        timeout_seconds);
 }

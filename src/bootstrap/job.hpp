@@ -1,0 +1,38 @@
+// job.hpp: starts MPI for processes that no launcher of MPI has started.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/settings.hpp"
+#include "bootstrap/launch.hpp"
+#include "bootstrap/pmi.hpp"
+#include "bootstrap/server.hpp"
+
+namespace weir::bootstrap {
+
+/// This process's part in a job of Starter::variables. Lives until the process ends, and ends nothing when it does.
+class Job {
+ public:
+  /// Collective over the processes of the job: waits until all have come, at most settings.timeout_seconds. Throws the same error
+  /// in all that have come if a process does not come (WEIR_ERR_TIMEOUT), or if their sizes or versions differ (WEIR_ERR_SETTING).
+  Job(const Launch& launch, const Settings& settings);
+
+  /// Sets environment variables for MPI_Init, and removes those of a launcher that has started this process's launcher.
+  void before_init();
+  /// Removes them again, so that programs that this one starts do not take themselves for ranks. Call it when MPI_Init has
+  /// returned.
+  void after_init();
+
+ private:
+  void join(const Launch& launch, const Settings& settings);
+  void finish() noexcept;
+
+  int rank_, size_;
+  std::string interface_;  // that leads to the other ranks; empty on one node
+  bool interface_chosen_ = false;
+  std::unique_ptr<Server> server_;  // of rank 0
+  std::unique_ptr<Relay> relay_;
+};
+
+}  // namespace weir::bootstrap
