@@ -20,7 +20,7 @@
 #include "codec/coo.hpp"
 #include "codec/wire.hpp"
 #include "collectives/shared_work.hpp"
-#include "contribution/selector.hpp"
+#include "contribution/contribution.hpp"
 #include "embedding/row_groups.hpp"
 #include "embedding/row_space.hpp"
 #include "topology/topology.hpp"
@@ -83,7 +83,7 @@ class Rank {
       : count_(count),
         k_(k),
         memory_({}, nullptr, count, 0, threads),
-        selector_({.count = count, .largest_k = k}, memory_),
+        selector_({.selection = {.count = count, .largest_k = k}, .feedback = {}, .keeps_residual = false, .wire = {}}, memory_),
         merge_(threads, 2 * k),
         threads_(threads),
         residual_(count),
@@ -99,9 +99,9 @@ class Rank {
   /// Measures each loop in ms, by number. `other` is another rank's selection.
   void measure(const float* gradient, const float* unrelated, const Entries& other, std::int64_t other_count, double* ms) {
     const FramePool::Scope scope(frames_);
-    ms[select] = milliseconds_of([&] { static_cast<void>(run_here(selector_.select(gradient, residual_.data(), k_, true))); });
+    ms[select] = milliseconds_of([&] { static_cast<void>(run_here(selector_.select_from(gradient, residual_.data(), k_, true))); });
     const SparseVector<float> mine = selector_.selection();
-    ms[settle] = milliseconds_of([&] { selector_.settle(residual_.data(), mine); });
+    ms[settle] = milliseconds_of([&] { selector_.settle_in(residual_.data(), mine); });
     ms[apply] = milliseconds_of([&] { memory_.densify(result_.data(), count_, mine); });
     const auto segment = [](const SparseVector<float>& entries) {
       return coo::Segment<float>{const_cast<float*>(entries.values), const_cast<std::uint32_t*>(entries.indices), entries.count};
@@ -126,7 +126,7 @@ class Rank {
   std::int64_t count_, k_;
   FramePool frames_;
   HostArrays<float> memory_;
-  Selector<HostArrays<float>> selector_;
+  Contribution<HostArrays<float>> selector_;
   SharedMerge<float> merge_;
   Threads threads_;
   Buffer<float> residual_, result_;

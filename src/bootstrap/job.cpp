@@ -1,9 +1,11 @@
 #include "bootstrap/job.hpp"
 
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <fstream>
@@ -51,6 +53,17 @@ std::string node_name() {
     print.add(static_cast<std::uint64_t>(getpid()));
   }
   return fmt::format("{:016x}", print.value());
+}
+
+/// Returns what is wrong with this process's settings; empty if nothing.
+std::string problem_with(const Settings& settings) {
+  const std::string& name = settings.network_interface;
+  if (name.empty()) return "";
+  const std::vector<std::string> interfaces = interface_names();
+  if (std::find(interfaces.begin(), interfaces.end(), name) != interfaces.end()) return "";
+  std::string text = fmt::format("WEIR_INTERFACE is '{}': this host has {}", name, fmt::join(interfaces, ", "));
+  std::replace(text.begin(), text.end(), '\n', ' ');  // it becomes part of a line
+  return text;
 }
 
 /// A connection to rank 0's server, and what has arrived on it.
@@ -143,22 +156,22 @@ void Job::join(const Launch& launch, const Settings& settings) {
                     .version = version_text(),
                     .process = getpid(),
                     .host = host_name(),
-                    .node = node_name()};
+                    .node = node_name(),
+                    .problem = problem_with(settings)};
   Connection connection;
   if (rank_ == 0) {
     Listener listener = listen_for(launch.master_address, launch.first_port, launch.last_port, launch.one_node);
     server_ = std::make_unique<Server>(std::move(listener), hello, settings.timeout_seconds);
     connection.descriptor = server_->own_connection();
     send_all(connection.descriptor.number(), hello.line());
-    if (connection.next(Clock::now() + duration(answer_seconds)) != "wait") fail(WEIR_ERR_INTERNAL, "rank 0 has not met itself");
+    const std::optional<std::string> answer = connection.next(Clock::now() + duration(answer_seconds));
+    if (answer && answer->starts_with(refused)) refuse(*answer);
+    if (answer != "wait") fail(WEIR_ERR_INTERNAL, "rank 0 has not met itself");
   } else {
     connection = find_server(launch, hello.line(), settings.timeout_seconds);
   }
   const std::optional<std::string> line = connection.next(Clock::now() + duration(settings.timeout_seconds + grace_seconds));
-  if (line && line->starts_with(refused)) {
-    if (server_ && !line->starts_with(missing)) server_->wait_until_left(leave_seconds);  // those that come later hear it, too
-    fail_refused(*line);
-  }
+  if (line && line->starts_with(refused)) refuse(*line);
   if (!line || !line->starts_with("go ")) {
     fail(WEIR_ERR_TRANSPORT, "rank 0 on {} has ended before all ranks had come: its own error says why", launch.master_address);
   }
@@ -179,6 +192,12 @@ void Job::join(const Launch& launch, const Settings& settings) {
     finish();
     return false;
   });
+}
+
+/// Throws what the server has said, on all ranks.
+void Job::refuse(std::string_view line) {
+  if (server_ && !line.starts_with(missing)) server_->wait_until_left(leave_seconds);  // those that come later hear it, too
+  fail_refused(line);
 }
 
 void Job::before_init() {

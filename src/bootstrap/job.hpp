@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/settings.hpp"
 #include "bootstrap/launch.hpp"
@@ -26,6 +27,7 @@ class Job {
 
  private:
   void join(const Launch& launch, const Settings& settings);
+  [[noreturn]] void refuse(std::string_view line);
   void finish() noexcept;
 
   int rank_, size_;

@@ -86,7 +86,7 @@ void Relay::drain() noexcept {
 
 void Relay::close_in_child() noexcept {
   for (const Descriptor* one : {&server_, &here_, &wake_read_, &wake_write_}) close(one->number());
-  close(mpi_end_);
+  if (!finalised_) close(mpi_end_);  // MPI_Finalize has closed it; it may be another file by now
 }
 
 void Relay::loop() {

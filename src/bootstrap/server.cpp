@@ -58,7 +58,7 @@ struct Server::Client {
 };
 
 std::string Hello::line() const {
-  return fmt::format("{} {} {} {} {} {} {} {}\n", greeting, job, rank, size, version, process, host, node);
+  return fmt::format("{} {} {} {} {} {} {} {} {}\n", greeting, job, rank, size, version, process, host, node, problem);
 }
 
 bool Hello::read(std::string_view line, Hello& hello) {
@@ -69,6 +69,7 @@ bool Hello::read(std::string_view line, Hello& hello) {
   if (!read_number(word(line), hello.process)) return false;
   hello.host = word(line);
   hello.node = word(line);
+  hello.problem = line;
   return !hello.node.empty() && hello.rank >= 0 && hello.rank < hello.size;
 }
 
@@ -180,7 +181,11 @@ void Server::loop() {
 void Server::accept_all(const Descriptor& listening) {
   while (true) {
     Descriptor made = accept_from(listening);
-    if (!made.is_open()) return;
+    if (!made.is_open()) {
+      // Without descriptors the connection stays in the queue, and the next wait would end at once.
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return;
+    }
     const int number = made.number();
     clients_.insert_or_assign(number, std::unique_ptr<Client>(new Client{std::move(made), {}}));
     watch(number, EPOLLIN, false);
@@ -229,6 +234,8 @@ void Server::greet(Client& client, std::string_view line) {
     refuse(fmt::format("WORLD_SIZE is {} at rank {} on {}, and {} at rank 0 on {}: give all processes of a job the same",
                        hello.size, hello.rank, hello.host, own_.size, own_.host));
   }
+  if (stage_ == Stage::gathering && !hello.problem.empty())
+    refuse(fmt::format("rank {} on {}: {}", hello.rank, hello.host, hello.problem));
   if (stage_ == Stage::refusing) {
     ++left_;
     send(client, shared(fmt::format("refused {}\n", refusal_)));

@@ -24,7 +24,8 @@ struct Hello {
   std::string version{};  ///< Weir's
   long process = 0;
   std::string host{};
-  std::string node{};  ///< the same for processes that share memory
+  std::string node{};     ///< the same for processes that share memory
+  std::string problem{};  ///< why it cannot take part; empty if it can
 
   [[nodiscard]] std::string line() const;
   /// Returns false if the line is something else.

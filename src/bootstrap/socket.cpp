@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -231,6 +232,14 @@ bool wait_to_read(int descriptor, Clock::time_point deadline) noexcept {
     const int ready = poll(&one, 1, milliseconds_until(deadline));
     if (ready >= 0) return ready == 1;
   }
+}
+
+std::vector<std::string> interface_names() {
+  struct if_nameindex* const all = if_nameindex();
+  std::vector<std::string> names;
+  for (const auto* one = all; one != nullptr && one->if_index != 0; ++one) names.emplace_back(one->if_name);
+  if (all != nullptr) if_freenameindex(all);
+  return names;
 }
 
 std::string interface_by_route(const Address& towards) {

@@ -77,6 +77,9 @@ struct Address {
 /// Waits until the descriptor can be read, or until `deadline`. Returns whether it can be read.
 [[nodiscard]] bool wait_to_read(int descriptor, Clock::time_point deadline) noexcept;
 
+/// Returns the names of this host's network interfaces.
+[[nodiscard]] std::vector<std::string> interface_names();
+
 /// Returns the network interface from which this host sends to the address; empty for loopback, and without a route. Sends nothing.
 [[nodiscard]] std::string interface_by_route(const Address& address);
 

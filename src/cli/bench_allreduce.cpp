@@ -19,8 +19,7 @@
 #include "cli/named_threshold.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
-#include "plan/auto_choice.hpp"
-#include "plan/compression.hpp"
+#include "plan/plan_config.hpp"
 
 namespace weir::cli {
 namespace {

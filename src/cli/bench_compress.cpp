@@ -17,7 +17,7 @@
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
 #include "kernels/kernels.hpp"
-#include "plan/compression.hpp"
+#include "plan/plan_config.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 
 namespace weir::cli {

@@ -16,7 +16,7 @@
 #include "cli/named_threshold.hpp"
 #include "cli/report.hpp"
 #include "communicator/communicator.hpp"
-#include "contribution/selector.hpp"
+#include "contribution/contribution.hpp"
 #include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
@@ -111,7 +111,8 @@ class Measurement {
 JsonValue measure_on_host(const Options& options, const Gradients& gradients, const Method& method) {
   const std::int64_t n = options.count, k = options.k();
   HostArrays<float> memory({}, nullptr, n, 0);
-  Selector<HostArrays<float>> selector({n, k, make_threshold(method.threshold, method.parameters)}, memory);
+  const SelectionSetup setup{n, k, make_threshold(method.threshold, method.parameters)};
+  Contribution<HostArrays<float>> selector({.selection = setup, .feedback = {}, .keeps_residual = false, .wire = {}}, memory);
   FramePool frames;
   const FramePool::Scope scope(frames);
   Buffer<float> residual(n), other_residual(n), sums(n);  // as in a plan
@@ -128,13 +129,13 @@ JsonValue measure_on_host(const Options& options, const Gradients& gradients, co
     // third-level cache may hold all of an array that was just read.
     const float* other = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();
     const std::int64_t allocations_before = allocations_so_far();
-    const double ms = milliseconds_of([&] { static_cast<void>(run_here(selector.select(g, residual.data(), k, true))); });
+    const double ms = milliseconds_of([&] { static_cast<void>(run_here(selector.select_from(g, residual.data(), k, true))); });
     const std::int64_t made = allocations_so_far() - allocations_before;
     const double base_ms = milliseconds_of([&] { kernels::host::add(other, other_residual.data(), n); });
     const SparseVector<float> selection = selector.selection();
     std::copy_n(residual.data(), n, sums.data());
     kernels::host::scatter(sums.data(), selection.indices, selection.values, selection.count);
-    selector.settle(residual.data(), selection);  // as if everything had been delivered
+    selector.settle_in(residual.data(), selection);  // as if everything had been delivered
     if (t >= warmup) measurement.add(ms, base_ms, made, selection, sums.data());
   }
   return measurement.row();

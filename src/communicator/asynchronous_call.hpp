@@ -39,6 +39,21 @@ class AsynchronousCall {
   /// Returns the time that the caller has spent in test() and wait() for the last run.
   [[nodiscard]] double seconds_waited() const { return seconds_waited_; }
   [[nodiscard]] Channel channel() { return {comm->engine, comm->topology, run, traffic}; }
+  /// Adds the traffic of the last run to the fields of these names.
+  template <class Statistics>
+  void count_traffic(Statistics& sums) const {
+    const auto add = [](auto& sum, const auto& part) {
+      for (std::size_t level = 0; level < sum.size(); ++level) sum[level] += part[level];
+    };
+    sums.payload_bytes_sent += traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
+    sums.payload_bytes_received += traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
+    sums.control_bytes_sent += traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];
+    sums.control_bytes_received += traffic.kind_received[static_cast<std::size_t>(Traffic::control)];
+    add(sums.bytes_sent, traffic.bytes_sent);
+    add(sums.bytes_received, traffic.bytes_received);
+    add(sums.messages_sent, traffic.messages_sent);
+    add(sums.messages_received, traffic.messages_received);
+  }
 
   std::shared_ptr<CommunicatorState> comm;
   Run run;

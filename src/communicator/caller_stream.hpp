@@ -1,7 +1,7 @@
 // caller_stream.hpp: the caller's memory and stream in a call of a plan or table in CUDA memory.
 #pragma once
 
-#include "communicator/input_error.hpp"
+#include "communicator/caller_memory.hpp"
 #include "cuda/runtime.hpp"
 
 namespace weir::detail {
@@ -21,6 +21,19 @@ class CallerStream {
   int device_ = cuda::current_device();
   void* stream_ = nullptr;
   cuda::Event entered_, left_;
+};
+
+/// The caller of a plan or table whose work is on the stream `own`.
+class DeviceCaller final : public CallerMemory {
+ public:
+  explicit DeviceCaller(void* own) : own_(own) {}
+  InputError enter(const void* array, void* stream) override { return caller_.enter(array, stream); }
+  void begin() override { caller_.hold(own_); }
+  void end() noexcept override { caller_.leave(own_); }
+
+ private:
+  void* own_;
+  CallerStream caller_;
 };
 
 }  // namespace weir::detail

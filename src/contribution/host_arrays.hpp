@@ -24,7 +24,6 @@
 #include "collectives/host_space.hpp"
 #include "collectives/node_sum.hpp"
 #include "collectives/shared_work.hpp"
-#include "communicator/input_error.hpp"
 #include "compress/compressor.hpp"
 #include "compress/strata.hpp"
 #include "contribution/selection_setup.hpp"
@@ -46,18 +45,11 @@ struct Results {
   Exceedances<T> exceedances;  ///< of the compensated gradient, or beyond the threshold of exceedances()
 };
 
-/// Checks the caller's memory. Host memory has no stream.
-class HostStream {
- public:
-  [[nodiscard]] InputError error_of(const void* gradient, void* stream) { return pointers_.error_of(gradient, stream); }
-  struct Work {
-    explicit Work(HostStream& /*stream*/) {}
-  };
-  void drain() noexcept {}
-  void describe(ExchangeSpec& /*spec*/) const {}
-
- private:
-  HostPointers pointers_;
+/// The entries to select: those of a band, or the k largest by Results::kth, ties to the lowest index.
+template <class T>
+struct Wanted {
+  Band<T> band{};
+  std::int64_t largest = -1;  ///< k; -1: the band
 };
 
 template <class T>
@@ -66,7 +58,6 @@ class HostArrays {
   using Gradient = T;
   using Value = T;
   using Space = HostSpace<T>;
-  using Stream = HostStream;
   using NodeSum = weir::NodeSum<T>;
   using NodeShards = weir::NodeShards<T>;
   template <class V>
@@ -185,16 +176,9 @@ class HostArrays {
     kth_key(entries.values.data(), std::min(results_.found.hits, capacity), k);
   }
 
-  /// Keeps the k largest of the entries, by results().kth, ties to the lowest index. The others stay in the residual, as
-  /// select_band does it.
-  void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
-    keep_band(from, count, band_of_largest(results_.kth, k), to, residual, keep_old);
-  }
-  /// Takes the k largest of all x, by the same rule.
-  void take_largest(const T* x, std::int64_t count, std::int64_t k, Entries& to) {
-    take_band(x, count, band_of_largest(results_.kth, k), to);
-  }
-  void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
+  /// Keeps the wanted ones of the entries. The others stay in the residual, as select_band does it.
+  void keep(const Entries& from, std::int64_t count, const Wanted<T>& wanted, Entries& to, T* residual, Key<T> keep_old) {
+    Band<T> band = band_of(wanted);
     results_.kept = kernels::host::select_band(from.indices.data(), from.values.data(), count, band, to.indices.data(),
                                                to.values.data(), residual, keep_old);
   }
@@ -205,8 +189,9 @@ class HostArrays {
     Band<T> nothing{std::numeric_limits<Key<T>>::max(), std::numeric_limits<Key<T>>::max(), 0, 0};
     kernels::host::select_band(entries.indices.data(), entries.values.data(), count, nothing, indices, values, residual, keep_old);
   }
-  /// Takes the band from all of x, block by block: more entries may lie between its thresholds than there is room for.
-  void take_band(const T* x, std::int64_t count, Band<T> band, Entries& to) {
+  /// Takes the wanted ones of all x, block by block: more entries may lie between the thresholds than there is room for.
+  void take(const T* x, std::int64_t count, const Wanted<T>& wanted, Entries& to) {
+    Band<T> band = band_of(wanted);
     results_.kept = 0;
     for (std::int64_t begin = 0; begin < count; begin += SelectionSetup::spare_candidates) {
       const std::int64_t size = std::min(SelectionSetup::spare_candidates, count - begin);
@@ -227,14 +212,8 @@ class HostArrays {
     for (std::int64_t i = 0; i < k; ++i)
       to.values[i] = scales_up ? x[to.indices[i]] * static_cast<T>(strata.size(i)) : x[to.indices[i]];
   }
-  /// Awaitable that returns the values in host memory, valid until the next call.
-  struct OnHost {
-    const T* values;
-    [[nodiscard]] bool await_ready() const noexcept { return true; }
-    void await_suspend(std::coroutine_handle<>) const noexcept {}
-    [[nodiscard]] const T* await_resume() const noexcept { return values; }
-  };
-  [[nodiscard]] OnHost on_host(const Entries& entries, std::int64_t /*count*/) const { return {entries.values.data()}; }
+  /// Returns the values in host memory, valid until the next call.
+  task<const T*> on_host(const Entries& entries, std::int64_t /*count*/) { co_return entries.values.data(); }
 
   void settle(T* residual, SparseVector<T> entries, SparseVector<T> taken) {
     threads_.run_ranges(entries.count, least_entries, 1, [&](PartRange mine) {
@@ -321,6 +300,9 @@ class HostArrays {
     [[nodiscard]] std::int64_t stored() const { return std::min(hits, room); }
   };
 
+  [[nodiscard]] Band<T> band_of(const Wanted<T>& wanted) const {
+    return wanted.largest >= 0 ? band_of_largest(results_.kth, wanted.largest) : wanted.band;
+  }
   [[nodiscard]] PartRange range(int part) const { return part_range(count_, block, part, parts_); }
   template <class Body>
   void over(std::int64_t count, const Body& body) const {

@@ -4,7 +4,6 @@
 #include "base/state_bytes.hpp"
 #include "communicator/config_card.hpp"
 #include "communicator/owner.hpp"
-#include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
 
 namespace weir {

@@ -39,20 +39,19 @@ Batch::Batch(std::int64_t table_rows, std::int64_t largest_batch, int ranks)
       own_order_(largest_batch),
       delayed_(largest_batch) {}
 
-template <class Id>
-CallCard Batch::take(std::span<const Id> ids, const Partition& partition) {
+CallCard Batch::take(const CallIds& ids, const Partition& partition) {
   tokens_ = 0;
   is_gathered_ = false;
   groups_.build({});
-  const auto count = static_cast<std::int64_t>(ids.size());
+  if (ids.input_error != CallError::none) return {.input_error = ids.input_error, .memory = ids.memory, .of_ids = 1};
+  const auto count = static_cast<std::int64_t>(ids.count);
   // A negative count becomes a huge size.
-  if (ids.size() > static_cast<std::size_t>(largest_)) return {CallError::too_long, 0, 0, count, largest_};
-  if (count > 0 && ids.data() == nullptr) return {CallError::null_pointer};
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    // A negative id becomes a huge one.
-    if (static_cast<std::uint64_t>(ids[i]) >= static_cast<std::uint64_t>(partition.rows()))
+  if (ids.count > static_cast<std::size_t>(largest_)) return {CallError::too_long, 0, 0, count, largest_};
+  if (count > 0 && ids.data == nullptr) return {CallError::null_pointer};
+  for (std::size_t i = 0; i < ids.count; ++i) {
+    if (ids[i] >= static_cast<std::uint64_t>(partition.rows()))
       return {CallError::bad_id, 0, 0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(ids[i])};
-    positions_[static_cast<std::int64_t>(i)] = partition.position(static_cast<std::uint64_t>(ids[i]));
+    positions_[static_cast<std::int64_t>(i)] = partition.position(ids[i]);
   }
   return take_positions(count);
 }
@@ -72,13 +71,14 @@ CallCard Batch::take_positions(std::int64_t count) {
   return card;
 }
 
-template <class Id>
-bool Batch::holds(std::span<const Id> ids, const Partition& partition) const {
-  return static_cast<std::int64_t>(ids.size()) == tokens_ && (tokens_ == 0 || ids.data() != nullptr) &&
-         std::equal(ids.begin(), ids.end(), positions_.data(), [&](Id id, std::uint32_t position) {
-           return static_cast<std::uint64_t>(id) < static_cast<std::uint64_t>(partition.rows()) &&
-                  partition.position(static_cast<std::uint64_t>(id)) == position;
-         });
+bool Batch::holds(const CallIds& ids, const Partition& partition) const {
+  if (static_cast<std::int64_t>(ids.count) != tokens_ || (tokens_ > 0 && ids.data == nullptr)) return false;
+  for (std::size_t i = 0; i < ids.count; ++i) {
+    const bool same = ids[i] < static_cast<std::uint64_t>(partition.rows()) &&
+                      partition.position(ids[i]) == positions_[static_cast<std::int64_t>(i)];
+    if (!same) return false;
+  }
+  return true;
 }
 
 task<void> Batch::gather(Channel channel, std::span<const CallCard> cards) {
@@ -111,17 +111,6 @@ void Batch::split(const Batch* next, std::uint64_t* marks) {
   for (const std::uint32_t row : needed) marks[row / 64] = 0;
 }
 
-std::span<const std::uint32_t> Batch::part(int rank, bool is_prior) const {
-  const auto cut = static_cast<std::size_t>(prior(rank));
-  return is_prior ? rows(rank).first(cut) : rows(rank).subspan(cut);
-}
-
-std::span<const std::uint32_t> Batch::own_part(bool is_prior) const {
-  const std::span<const std::uint32_t> all{own_order_.data(), static_cast<std::size_t>(groups_.count())};
-  const auto cut = static_cast<std::size_t>(prior(rank_));
-  return is_prior ? all.first(cut) : all.subspan(cut);
-}
-
 std::int64_t Batch::memory_bytes() const {
   return static_cast<std::int64_t>(sizeof *this) + groups_.memory_bytes() + positions_.bytes() + row_of_token_.bytes() +
          gathered_.bytes() + bytes_of(offset_) + bytes_of(prior_) + own_order_.bytes() + delayed_.bytes();
@@ -134,10 +123,5 @@ std::span<const std::uint32_t> within(std::span<const std::uint32_t> rows, std::
                                     [](std::uint32_t row, std::int64_t bound) { return static_cast<std::int64_t>(row) < bound; });
   return {begin, end};
 }
-
-template CallCard Batch::take(std::span<const std::int32_t>, const Partition&);
-template CallCard Batch::take(std::span<const std::int64_t>, const Partition&);
-template bool Batch::holds(std::span<const std::int32_t>, const Partition&) const;
-template bool Batch::holds(std::span<const std::int64_t>, const Partition&) const;
 
 }  // namespace weir::embedding

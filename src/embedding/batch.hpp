@@ -31,6 +31,30 @@ enum class CallError : std::int32_t {
   last = device_failed
 };
 
+/// The ids of a call, int32 or int64, and what is wrong with them.
+struct CallIds {
+  CallIds(std::span<const std::int64_t> ids) : data(ids.data()), count(ids.size()) {}
+  CallIds(std::span<const std::int32_t> ids) : data(ids.data()), count(ids.size()), wide(false) {}
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(count * (wide ? 8 : 4)); }
+  /// Returns an id; a negative one becomes huge.
+  [[nodiscard]] std::uint64_t operator[](std::size_t i) const {
+    const std::int64_t id = wide ? static_cast<const std::int64_t*>(data)[i] : static_cast<const std::int32_t*>(data)[i];
+    return static_cast<std::uint64_t>(id);
+  }
+  /// Leaves no ids.
+  void refuse(CallError error) {
+    input_error = error;
+    count = 0;
+  }
+
+  const void* data;
+  std::size_t count;
+  bool wide = true;
+  CallError input_error = CallError::none;
+  InputError memory = InputError::none;  ///< for wrong_memory
+};
+
 /// What every rank sends to every other about its call, so that all act the same.
 struct CallCard {
   CallError input_error = CallError::none;
@@ -57,6 +81,9 @@ struct CallCard {
   }
 };
 
+/// Which rows of a batch, once it has been split: an update sends prior rows first, see Batch::split.
+enum class Rows { all, prior, delayed };
+
 /// Positions of all ranks' distinct rows, in rank order: those of rank r are rows(r). Prior rows come first in each.
 class Batch {
  public:
@@ -64,13 +91,11 @@ class Batch {
   Batch(std::int64_t table_rows, std::int64_t largest_batch, int ranks);
 
   /// Takes this rank's tokens. Ids must be in [0, rows). If anything is wrong, the card says so, and the batch is empty.
-  template <class Id>
-  [[nodiscard]] CallCard take(std::span<const Id> ids, const Partition& partition);
+  [[nodiscard]] CallCard take(const CallIds& ids, const Partition& partition);
   /// Takes `count` rows of the table from `first` on, at most the largest batch.
   [[nodiscard]] CallCard take_range(std::int64_t first, std::int64_t count, const Partition& partition);
   /// Returns whether the batch has these tokens.
-  template <class Id>
-  [[nodiscard]] bool holds(std::span<const Id> ids, const Partition& partition) const;
+  [[nodiscard]] bool holds(const CallIds& ids, const Partition& partition) const;
 
   /// Gathers every rank's distinct rows on all ranks. `cards` are those exchanged before.
   task<void> gather(Channel channel, std::span<const CallCard> cards);
@@ -85,18 +110,20 @@ class Batch {
   /// Returns, for each token of this rank, its position.
   [[nodiscard]] const std::uint32_t* position_of_token() const { return positions_.data(); }
 
-  [[nodiscard]] std::span<const std::uint32_t> rows(int rank) const { return {begin(rank), begin(rank) + distinct(rank)}; }
+  /// Returns the rows of `rank`.
+  [[nodiscard]] std::span<const std::uint32_t> rows(int rank, Rows which = Rows::all) const {
+    return part({begin(rank), begin(rank) + distinct(rank)}, rank, which);
+  }
+  /// Returns the rows of this rank, as indices into its distinct rows, which ascend by position.
+  [[nodiscard]] std::span<const std::uint32_t> own_rows(Rows which) const {
+    return part({own_order_.data(), static_cast<std::size_t>(groups_.count())}, rank_, which);
+  }
   /// Returns the number of distinct rows of all ranks, counted per rank.
   [[nodiscard]] std::int64_t total() const { return offset_.back() / 4; }
 
   /// Makes the rows prior that any rank has in `next`; all rows if `next` is null. Keeps the order within each rank's prior and
   /// other rows. `marks`: one bit per row of the table, all clear before and after.
   void split(const Batch* next, std::uint64_t* marks);
-  [[nodiscard]] std::int64_t prior(int rank) const { return prior_[static_cast<std::size_t>(rank)]; }
-  /// Returns the rows of `rank` that are prior, or that are not.
-  [[nodiscard]] std::span<const std::uint32_t> part(int rank, bool is_prior) const;
-  /// Returns the same rows of this rank, as indices into its distinct rows, which ascend by position.
-  [[nodiscard]] std::span<const std::uint32_t> own_part(bool is_prior) const;
 
   /// Returns the bytes of memory that the batch takes, this object included.
   [[nodiscard]] std::int64_t memory_bytes() const;
@@ -109,6 +136,11 @@ class Batch {
  private:
   /// Takes the first `count` of positions_ as tokens.
   [[nodiscard]] CallCard take_positions(std::int64_t count);
+  [[nodiscard]] std::span<const std::uint32_t> part(std::span<const std::uint32_t> rows, int rank, Rows which) const {
+    if (which == Rows::all) return rows;
+    const auto cut = static_cast<std::size_t>(prior_[static_cast<std::size_t>(rank)]);
+    return which == Rows::prior ? rows.first(cut) : rows.subspan(cut);
+  }
   [[nodiscard]] std::size_t turn(int rank) const {
     return static_cast<std::size_t>((rank - rank_ + static_cast<int>(prior_.size())) % static_cast<int>(prior_.size()));
   }

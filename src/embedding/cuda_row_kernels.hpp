@@ -3,9 +3,8 @@
 // scratch.
 #pragma once
 
-#include "embedding/group_lists.hpp"
-#include "embedding/initial_values.hpp"
 #include "embedding/optimizer.hpp"
+#include "embedding/partition.hpp"
 #include "kernels/cuda_kernels.hpp"
 
 namespace weir::embedding::cuda {

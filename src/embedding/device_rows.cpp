@@ -55,18 +55,6 @@ class DeviceWork final : public RowWork {
   gpu::Event event_;  // after lists have left pinned memory, or after what done() waits for
 };
 
-class DeviceCaller final : public RowCaller {
- public:
-  explicit DeviceCaller(void* own) : own_(own) {}
-  InputError enter(const void* array, void* stream) override { return caller_.enter(array, stream); }
-  void begin() override { caller_.hold(own_); }
-  void end() noexcept override { caller_.leave(own_); }
-
- private:
-  void* own_;
-  detail::CallerStream caller_;
-};
-
 class DeviceRows final : public RowSpace {
  public:
   explicit DeviceRows(std::int64_t largest_batch) : ids_(largest_batch) {}
@@ -92,18 +80,19 @@ class DeviceRows final : public RowSpace {
   std::unique_ptr<RowWork> make_work(std::int64_t entries) override {
     return std::make_unique<DeviceWork>(lists_.emplace_back(entries), stream_.get());
   }
-  std::unique_ptr<RowCaller> make_caller() override { return std::make_unique<DeviceCaller>(stream_.get()); }
+  std::unique_ptr<detail::CallerMemory> make_caller() override { return std::make_unique<detail::DeviceCaller>(stream_.get()); }
 
-  HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) override {
-    const gpu::Place place = gpu::place_of(ids);
-    if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return {ids};
+  Completion* bring_ids(CallIds& ids, void* stream) override {
+    const gpu::Place place = gpu::place_of(ids.data);
+    if (place.kind == gpu::Place::Kind::host || place.kind == gpu::Place::Kind::pinned) return nullptr;
     // Nothing waits for the event that this records: recording it detects a bad stream.
-    const InputError input_error = ids_caller_.enter(ids, stream);
-    if (input_error != InputError::none) return {nullptr, nullptr, input_error};
+    ids.memory = ids_caller_.enter(ids.data, stream);
+    if (ids.memory != InputError::none) return nullptr;
     const gpu::OnDevice on(device_);  // the default stream depends on the current device
-    gpu::copy(ids_.data(), ids, bytes, stream);
+    gpu::copy(ids_.data(), ids.data, ids.bytes(), stream);
     ids_there_.record(stream);
-    return {ids_.data(), &ids_there_};
+    ids.data = ids_.data();
+    return &ids_there_;
   }
 
   void copy(void* to, const void* from, std::int64_t bytes) override {

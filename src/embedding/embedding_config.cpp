@@ -1,5 +1,3 @@
-#include "embedding/embedding_config.hpp"
-
 #include <cmath>
 #include <limits>
 
@@ -7,8 +5,7 @@
 #include "base/error.hpp"
 #include "base/memory.hpp"
 #include "communicator/config_card.hpp"
-#include "embedding/optimizer.hpp"
-#include "embedding/partition.hpp"
+#include "embedding/table.hpp"
 
 namespace weir::embedding {
 namespace {
@@ -46,16 +43,6 @@ struct MemoryCard {
   double there = 0;
 };
 
-ConfigCard make_card(const EmbeddingConfig& c, const Topology& topology) {
-  ConfigCard card;
-  card.outcome = detail::outcome_of([&] {
-    check_config(c, topology);
-    card.set_texts({c.exchange});
-    set_fields(card, c);
-  });
-  return card;
-}
-
 }  // namespace
 
 bool is_learning_rate(double rate) { return std::isfinite(static_cast<float>(rate)); }
@@ -91,7 +78,13 @@ void check_config(const EmbeddingConfig& c, const Topology& topology) {
 }
 
 detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config) {
-  return open_agreed(comm, make_card(config, comm.topology), {"table", card_fields<EmbeddingConfig>(), {"exchange"}}, config.name);
+  ConfigCard card;
+  card.outcome = detail::outcome_of([&] {
+    check_config(config, comm.topology);
+    card.set_texts({config.exchange});
+    set_fields(card, config);
+  });
+  return open_agreed(comm, card, {"table", card_fields<EmbeddingConfig>(), {"exchange"}}, config.name);
 }
 
 void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes) {

@@ -12,23 +12,6 @@
 namespace weir::embedding {
 namespace {
 
-class HostWork final : public RowWork {
- public:
-  task<void> cleared(Channel) override { co_return; }
-  const std::uint32_t* put(std::span<const std::uint32_t> list) override { return list.data(); }
-  task<void> done(Channel) override { co_return; }
-};
-
-class HostCaller final : public RowCaller {
- public:
-  InputError enter(const void* array, void* stream) override { return memory_.error_of(array, stream); }
-  void begin() override {}
-  void end() noexcept override {}
-
- private:
-  HostPointers memory_;
-};
-
 class HostRows final : public RowSpace {
  public:
   HostRows(std::int64_t width, Threads threads)
@@ -44,9 +27,12 @@ class HostRows final : public RowSpace {
   }
   [[nodiscard]] bool is_host() const override { return true; }
 
-  std::unique_ptr<RowWork> make_work(std::int64_t) override { return std::make_unique<HostWork>(); }
-  std::unique_ptr<RowCaller> make_caller() override { return std::make_unique<HostCaller>(); }
-  HostIds bring_ids(const void* ids, std::int64_t, void* stream) override { return {ids, nullptr, ids_.error_of(ids, stream)}; }
+  std::unique_ptr<RowWork> make_work(std::int64_t) override { return std::make_unique<RowWork>(); }
+  std::unique_ptr<detail::CallerMemory> make_caller() override { return std::make_unique<detail::HostCaller>(); }
+  Completion* bring_ids(CallIds& ids, void* stream) override {
+    ids.memory = ids_.error_of(ids.data, stream);
+    return nullptr;
+  }
 
   void copy(void* to, const void* from, std::int64_t bytes) override { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
 

@@ -18,6 +18,12 @@ struct RowState {
   float* second = nullptr;
 };
 
+/// Groups of rows as kernels take them: keys and members, as in RowGroups. The lists belong to a RowWork.
+struct GroupLists {
+  const std::uint32_t *keys, *first, *order;
+  std::int64_t count;
+};
+
 /// One step of the optimizer, for any number of rows.
 class RowOptimizer {
  public:

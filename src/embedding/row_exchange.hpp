@@ -1,17 +1,18 @@
-// row_exchange.hpp: sends rows of a batch between the ranks that hold them and the ranks that look them up.
+// row_exchange.hpp: sends rows of a batch between the ranks that hold them and the ranks that look them up; or all of a table.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "base/buffer.hpp"
+#include "collectives/allreduce.hpp"
 #include "collectives/alltoallv.hpp"
 #include "embedding/batch.hpp"
-#include "embedding/slice.hpp"
+#include "embedding/row_space.hpp"
 
 namespace weir::embedding {
 
-/// What RowFetch and RowDelivery are built from.
+/// What exchanges of rows are built from.
 struct RowExchangeSetup {
   const Partition* partition = nullptr;
   const Topology* topology = nullptr;
@@ -37,8 +38,34 @@ struct RowExchangeSetup {
   }
 };
 
+/// What both directions have: the rows that this rank asks for, those of its part that ranks ask for, and their messages.
+class RowExchange {
+ protected:
+  /// `asks`: messages go to the holders of rows. `lists`: the most entries of all lists of the space at a time.
+  RowExchange(const RowExchangeSetup& setup, RowSpace& space, bool asks, std::int64_t lists);
+  /// Returns the bytes of the arrays that do not belong to the space.
+  [[nodiscard]] std::int64_t memory_bytes() const;
+
+  /// Lists the rows of a batch in this rank's part, and the bytes of all messages.
+  void list_rows(const Batch& batch, Rows which, WireValues values);
+  [[nodiscard]] const Part& part_of(int rank) const { return setup_.partition->part(rank); }
+  [[nodiscard]] const Part& mine() const { return part_of(setup_.topology->rank()); }
+  [[nodiscard]] std::int64_t width() const { return setup_.partition->width(); }
+  [[nodiscard]] bool replicated() const { return setup_.exchange->replicated(); }
+
+  RowExchangeSetup setup_;
+  RowSpace& space_;
+  std::unique_ptr<RowWork> work_;
+  std::unique_ptr<Alltoallv> alltoallv_;                  // null if every rank holds everything
+  std::vector<std::int64_t> asked_bytes_, served_bytes_;  // per rank
+  Buffer<std::uint32_t> served_;                          // rows of this rank's part, those for rank 0 first
+  std::int64_t served_count_ = 0;
+  std::byte *asked_rows_ = nullptr, *served_rows_ = nullptr;  // messages
+  float* widened_ = nullptr;                                  // null if what arrives is read where it is
+};
+
 /// Brings vectors from the ranks that hold them to those that look them up.
-class RowFetch {
+class RowFetch : private RowExchange {
  public:
   /// For rows in `space`, which must outlive it.
   RowFetch(const RowExchangeSetup& setup, RowSpace& space);
@@ -48,44 +75,32 @@ class RowFetch {
   /// Brings the rows of `batch` here. The batch has been gathered and not been split.
   task<void> fetch(Channel channel, const Batch& batch, const Slice& slice);
   /// Sets vectors[token] = its row, after fetch(); `vectors` is the caller's. `token_rows` is the list of rows_of_tokens().
-  void deliver(const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, RowCaller& caller, float* vectors);
+  void deliver(const Batch& batch, const Slice& slice, const std::uint32_t* token_rows, detail::CallerMemory& caller,
+               float* vectors);
   /// Does both for `vectors` in host memory, where `host` works; values are exact.
   task<void> export_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, float* vectors);
-  /// Returns the bytes of the arrays that do not belong to the space.
-  [[nodiscard]] std::int64_t memory_bytes() const;
+  using RowExchange::memory_bytes;
 
  private:
   task<void> bring(Channel channel, const Batch& batch, const Slice& slice, WireValues values);
-  void serve(const Batch& batch, const Slice& slice, WireValues values);
-  void expect(const Batch& batch, WireValues values);
   void expand(RowSpace& space, const Batch& batch, const std::uint32_t* row_of_token, WireValues values, float* vectors);
-
-  RowExchangeSetup setup_;
-  RowSpace& space_;
-  std::unique_ptr<RowWork> work_;
-  std::unique_ptr<Alltoallv> alltoallv_;
-  std::vector<std::int64_t> out_bytes_, in_bytes_;
-  Buffer<std::uint32_t> served_;              // rows of this rank's part, those for rank 0 first
-  std::byte *out_ = nullptr, *in_ = nullptr;  // null if rows are read in the slice
-  float* widened_ = nullptr;                  // null if what arrives is read where it is
 };
 
 /// Sends gradients of rows from the ranks that looked them up to the ranks that hold them.
-class RowDelivery {
+class RowDelivery : private RowExchange {
  public:
   /// For rows in `space`, which must outlive it.
   RowDelivery(const RowExchangeSetup& setup, RowSpace& space);
 
-  /// Sends the gradients of one part of the batch. `rows`, in the space, has one row for each of this rank's distinct rows,
+  /// Sends the gradients of some rows of the batch. `rows`, in the space, has one row for each of this rank's distinct rows,
   /// ascending by position. Returns when what all ranks send for this rank's part of the table has arrived.
-  task<void> run(Channel channel, const Batch& batch, bool is_prior, const float* rows);
+  task<void> run(Channel channel, const Batch& batch, Rows which, const float* rows);
   /// Sums what has arrived for each row, in rank order, and steps the row; returns the number of rows.
   std::int64_t step(const Slice& slice, const RowOptimizer& optimizer);
 
   /// Replaces values of the slice, exactly, by those of a batch without duplicates that has been split. `rows`, one for each of its
   /// tokens, is in host memory, where `host` works.
   task<void> import_rows(Channel channel, const Batch& batch, const Slice& slice, RowSpace& host, const float* rows);
-  /// Returns the bytes of the arrays that do not belong to the space.
   [[nodiscard]] std::int64_t memory_bytes() const;
 
  private:
@@ -95,23 +110,28 @@ class RowDelivery {
     const float* rows;
     const std::uint32_t* places;
   };
-  task<void> exchange(Channel channel, const Batch& batch, bool is_prior, Source source, WireValues values);
-  void expect(const Batch& batch, bool is_prior, std::int64_t value_bytes);
-  void send_parts(const Batch& batch, bool is_prior, const Source& source, WireValues values);
-  task<void> alltoall(Channel channel, WireValues values);
+  task<void> exchange(Channel channel, const Batch& batch, Rows which, Source source, WireValues values);
   task<void> allgather(Channel channel, WireValues values);
 
-  RowExchangeSetup setup_;
-  RowSpace& space_;
-  std::unique_ptr<RowWork> work_;
-  std::unique_ptr<Alltoallv> alltoallv_;  // null if every rank holds everything
-  std::vector<std::int64_t> out_bytes_, in_bytes_, offset_;
-  std::byte *out_ = nullptr, *in_ = nullptr;
-  float* widened_ = nullptr;        // null if what arrives is read where it is
+  std::vector<std::int64_t> offset_;
   const float* arrived_ = nullptr;  // rows for this rank's part, in rank order; a row may occur once for every rank
-  Buffer<std::uint32_t> keys_;      // the rows of this rank's part that these are
-  std::int64_t key_count_ = 0;
   RowGroups groups_;
+};
+
+/// Allreduces gradients of rows as one dense array, as data-parallel training does without sparsity. In host memory.
+class DenseDelivery {
+ public:
+  DenseDelivery(const Partition& partition, const Topology& topology);
+  /// Allreduces `rows`, one for each of this rank's distinct rows of the batch. step() then has all ranks' sums.
+  task<void> run(Channel channel, const Batch& batch, const float* rows);
+  /// Steps the rows that any rank had in its batch; returns how many.
+  std::int64_t step(const Slice& slice, const RowOptimizer& optimizer) const;
+  [[nodiscard]] std::int64_t memory_bytes() const { return sums_.bytes() + ring_->memory_bytes(); }
+
+ private:
+  std::int64_t rows_, width_;
+  Buffer<float> sums_;  // rows x width, then the number of ranks that have each row, because a sum may be zero
+  std::unique_ptr<DenseAllreduce<float>> ring_;
 };
 
 }  // namespace weir::embedding

@@ -1,4 +1,5 @@
-// row_space.hpp: the memory in which a table's rows lie, host memory or a GPU's, and the work on rows there.
+// row_space.hpp: the memory in which a table's rows lie, host memory or a GPU's, and the work on rows there; the part of a table
+// that one rank holds.
 #pragma once
 
 #include <cstddef>
@@ -9,56 +10,27 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "base/state.hpp"
 #include "base/threads.hpp"
-#include "communicator/input_error.hpp"
-#include "embedding/group_lists.hpp"
-#include "embedding/initial_values.hpp"
+#include "communicator/caller_memory.hpp"
+#include "embedding/batch.hpp"
 #include "embedding/optimizer.hpp"
+#include "embedding/partition.hpp"
 
 namespace weir::embedding {
 
-/// The work that one part of a table gives to its space: the lists that the work uses, and waiting for it.
+/// The work that one part of a table gives to its space: the lists that the work uses, and waiting for it. In host memory there is
+/// nothing to copy or to wait for.
 class RowWork {
  public:
   virtual ~RowWork() = default;
   /// co_await: waits until there is room for new lists. Earlier lists become invalid.
-  virtual task<void> cleared(Channel channel) = 0;
+  virtual task<void> cleared(Channel /*channel*/) { co_return; }
   /// Copies `list` to where the space finds it; the result is valid until cleared() or done(). The entries must fit into
   /// make_work()'s.
-  virtual const std::uint32_t* put(std::span<const std::uint32_t> list) = 0;
+  virtual const std::uint32_t* put(std::span<const std::uint32_t> list) { return list.data(); }
   /// co_await: waits until all work given to the space so far, by any RowWork, is done. Earlier lists become invalid.
-  virtual task<void> done(Channel channel) = 0;
-};
-
-/// The caller's array and stream in one kind of call.
-class RowCaller {
- public:
-  virtual ~RowCaller() = default;
-  /// Returns what is wrong with them.
-  [[nodiscard]] virtual InputError enter(const void* array, void* stream) = 0;
-  /// Makes the space's later work wait for what was on the stream at enter(), which must have found nothing wrong.
-  virtual void begin() = 0;
-  /// Makes what comes later on the stream wait for the work given to the space so far.
-  virtual void end() noexcept = 0;
-};
-
-/// A scope for work of the space on the caller's array. At its end, however that comes, the caller's stream waits for the work.
-class CallerWork {
- public:
-  explicit CallerWork(RowCaller& caller) : caller_(caller) { caller_.begin(); }
-  CallerWork(const CallerWork&) = delete;
-  CallerWork& operator=(const CallerWork&) = delete;
-  ~CallerWork() { caller_.end(); }
-
- private:
-  RowCaller& caller_;
-};
-
-/// The ids of a call. The host can read them once `ready` is reached; at once if it is null.
-struct HostIds {
-  const void* data;
-  Completion* ready = nullptr;
-  InputError input_error = InputError::none;
+  virtual task<void> done(Channel /*channel*/) { co_return; }
 };
 
 /// Arrays of float32 in one memory space, and work on them in the order of calls: done before they return in host memory, later on
@@ -79,10 +51,11 @@ class RowSpace {
 
   /// Makes a RowWork with room for lists of that many entries in all.
   [[nodiscard]] virtual std::unique_ptr<RowWork> make_work(std::int64_t entries) = 0;
-  [[nodiscard]] virtual std::unique_ptr<RowCaller> make_caller() = 0;
-  /// Begins to copy a call's ids to where the host can read them. For one call at a time: until `ready` is reached (for ever if it
-  /// never is), ask for nothing else and keep the space.
-  [[nodiscard]] virtual HostIds bring_ids(const void* ids, std::int64_t bytes, void* stream) = 0;
+  [[nodiscard]] virtual std::unique_ptr<detail::CallerMemory> make_caller() = 0;
+  /// Begins to copy a call's ids to where the host can read them, and makes `ids` point there, or says in it what is wrong. Returns
+  /// nullptr if they can be read at once, else when they can. For one call at a time: until that is reached (for ever if it never
+  /// is), ask for nothing else and keep the space.
+  [[nodiscard]] virtual Completion* bring_ids(CallIds& ids, void* stream) = 0;
 
   /// Copies between an array here and one in host memory, in either direction. Returns when it is done, after all work given
   /// before.
@@ -110,5 +83,25 @@ class RowSpace {
 /// Makes a space in the memory of the calling thread's current GPU; calls look up at most `largest_batch` ids. Throws
 /// Error(WEIR_ERR_UNSUPPORTED) without CUDA.
 [[nodiscard]] std::unique_ptr<RowSpace> make_device_rows(std::int64_t largest_batch);
+
+/// Values and optimizer's state of one part, row by row. Rows count from the part's first one.
+class Slice {
+ public:
+  /// Allocates the arrays in `space`, which must outlive it, without filling them.
+  Slice(const EmbeddingConfig& config, const Partition& partition, int rank, RowSpace& space);
+  /// Fills the arrays with the table's initial values (EmbeddingConfig::seed) and zero state.
+  void fill(const EmbeddingConfig& config, const Partition& partition, RowSpace& space) const;
+  /// Visits what fill() fills.
+  void visit_state(StateVisitor& visitor, RowSpace& space, const EmbeddingConfig& config) const;
+
+  [[nodiscard]] const Part& part() const { return part_; }
+  /// Returns part().rows x part().columns elements.
+  [[nodiscard]] float* values() const { return state_.values; }
+  [[nodiscard]] const RowState& state() const { return state_; }
+
+ private:
+  Part part_;
+  RowState state_;
+};
 
 }  // namespace weir::embedding

@@ -6,7 +6,6 @@
 #include "base/fields.hpp"
 #include "base/log.hpp"
 #include "collectives/control.hpp"
-#include "embedding/embedding_config.hpp"
 #include "model/exchange_cost.hpp"
 
 namespace weir::detail {
@@ -23,20 +22,9 @@ void add_sent(TrafficCount& sum, const TrafficCount& other) {
   for (std::size_t kind = 0; kind < sum.kind_sent.size(); ++kind) sum.kind_sent[kind] += other.kind_sent[kind];
 }
 
-RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig& config, const TableExchange& exchange,
-                            const Partition& partition, bool by_node) {
-  RowExchangeSetup setup;
-  setup.partition = &partition;
-  setup.topology = &comm.topology;
-  setup.exchange = &exchange;
-  setup.largest_batch = config.largest_batch;
-  setup.by_node = by_node;
-  setup.values = config.wire_values;
-  return setup;
-}
-
-[[noreturn]] void throw_input_error(const CallCard& card, int rank, std::string_view table, const CallWords& call,
+[[noreturn]] void throw_input_error(std::span<const CallCard> cards, int rank, std::string_view table, const CallWords& call,
                                     std::int64_t rows) {
+  const CallCard& card = cards[static_cast<std::size_t>(rank)];
   const char* const what = call.does;
   switch (card.input_error) {
     case CallError::bad_id:
@@ -66,6 +54,13 @@ RowExchangeSetup make_setup(const CommunicatorState& comm, const EmbeddingConfig
 
 }  // namespace
 
+task<int> EmbeddingCall::share(CallCard card) {
+  co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card), sizeof card,
+                             reinterpret_cast<std::byte*>(cards.data()), reinterpret_cast<std::byte*>(scratch_.data()));
+  const auto faulty = std::find_if(cards.begin(), cards.end(), [](const CallCard& c) { return c.input_error != CallError::none; });
+  co_return faulty != cards.end() ? static_cast<int>(faulty - cards.begin()) : -1;
+}
+
 void throw_device_failed(std::string_view table, int rank) {
   throw AgreedError(Error(WEIR_ERR_DEVICE, fmt::format("table '{}': CUDA failed on rank {}, whose log says how. Make a new "
                                                        "communicator and table",
@@ -93,7 +88,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       config_(config),
       exchange_(find_exchange(config.exchange)),
       partition_(exchange_.split, config.rows, config.width, comm_->topology),
-      setup_(make_setup(*comm_, config, exchange_, partition_, by_node)),
+      setup_{&partition_, &comm_->topology, &exchange_, config.largest_batch, by_node, config.wire_values},
       host_(make_host_rows(config.width, comm_->threads_for(0))),
       space_(config.memory == MemorySpace::cuda ? make_device_rows(config.largest_batch)
                                                 : make_host_rows(config.width, comm_->threads_for(0))),
@@ -106,16 +101,14 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
       coalesced_(space_->take_rows(setup_.most_asked() * config.width)),
       marks_((config.rows + 63) / 64),
       pending_(marks_.size()),
-      prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0)),
-      lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1)),
-      update_(comm_, config.name + ": update", config.priority, lease_.tag(2)),
+      prefetch_(comm_, config.name + ": prefetch", config.priority, lease_.tag(0), comm_->topology.size()),
+      lookup_(comm_, config.name + ": lookup", config.priority, lease_.tag(1), comm_->topology.size()),
+      update_(comm_, config.name + ": update", config.priority, lease_.tag(2), 0),
       // needs no network: delayed gradients need not wait for it
-      ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, lease_.tag(3)) {
+      ids_arrival_(comm_, config.name + ": ids", config.delayed_priority, lease_.tag(3), 0) {
   const int ranks = comm_->topology.size();
   for (auto* batch : {&next_, &current_, &updating_, &spare_})
     *batch = std::make_unique<Batch>(config.rows, config.largest_batch, ranks);
-  for (auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_})
-    cards->resize(static_cast<std::size_t>(ranks));
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology);
   statistics_.by_node = setup_.by_node;
   for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) call->run.on_gpu = config.memory == MemorySpace::cuda;
@@ -125,27 +118,21 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
 // Ids.
 
 /// Returns the ids where the host can read them, after waiting if necessary. Errors in the ids themselves are left to Batch::take.
-template <class Id>
-EmbeddingState::CallIds<Id> EmbeddingState::ids_on_host(std::span<const Id> ids, void* stream) {
-  if (ids.empty() || ids.data() == nullptr || ids.size() > static_cast<std::size_t>(config_.largest_batch)) return {ids};
+CallIds EmbeddingState::ids_on_host(CallIds ids, void* stream) {
+  if (ids.count == 0 || ids.data == nullptr || ids.count > static_cast<std::size_t>(config_.largest_batch)) return ids;
   try {
-    return brought_ids(ids, stream);
+    ids_arrival_.check_startable();
+    Completion* const ready = space_->bring_ids(ids, stream);
+    if (ids.memory != InputError::none) ids.refuse(CallError::wrong_memory);
+    if (ready != nullptr) {
+      ids_arrival_.launch([&] { return run_ids_arrival(ready); });
+      ids_arrival_.wait();
+    }
   } catch (const Error& error) {
     if (error.status() == WEIR_ERR_TIMEOUT) throw;  // the other ranks' calls time out as well
-    return {{}, device_failed(error)};
+    ids.refuse(device_failed(error));
   }
-}
-
-template <class Id>
-EmbeddingState::CallIds<Id> EmbeddingState::brought_ids(std::span<const Id> ids, void* stream) {
-  ids_arrival_.check_startable();
-  const HostIds there = space_->bring_ids(ids.data(), static_cast<std::int64_t>(ids.size_bytes()), stream);
-  if (there.input_error != InputError::none) return {{}, CallError::wrong_memory, there.input_error};
-  if (there.ready != nullptr) {
-    ids_arrival_.launch([&] { return run_ids_arrival(there.ready); });
-    ids_arrival_.wait();
-  }
-  return {{static_cast<const Id*>(there.data), ids.size()}};
+  return ids;
 }
 
 task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
@@ -154,38 +141,25 @@ task<void> EmbeddingState::run_ids_arrival(Completion* ready) {
   co_await channel.done(*ready);
 }
 
-/// Makes `batch` the batch of a call with these ids.
-template <class Id>
-EmbeddingState::CallCard EmbeddingState::take(Batch& batch, const CallIds<Id>& ids) {
-  CallCard card = batch.take(ids.list, partition_);
-  if (ids.input_error == CallError::none) return card;
-  card.input_error = ids.input_error;
-  card.memory = ids.memory;
-  card.of_ids = 1;
-  return card;
-}
-
 /// Returns what a call sends to the other ranks if CUDA has failed here before its launch: they would wait for this rank.
-EmbeddingState::CallError EmbeddingState::device_failed(const Error& error) {
+CallError EmbeddingState::device_failed(const Error& error) {
   log(comm_->settings.log, LogLevel::error, "rank {}: table '{}': {}", comm_->topology.rank(), config_.name, error.what());
   return CallError::device_failed;
 }
 
 // Prefetch.
 
-template <class Id>
-void EmbeddingState::start_prefetch(std::span<const Id> ids, void* stream) {
+void EmbeddingState::start_prefetch(CallIds ids, void* stream) {
   prefetch_.wait();
   prefetch_.check_startable();
-  const CallIds<Id> there = ids_on_host(ids, stream);
+  const CallIds there = ids_on_host(ids, stream);
   prefetch_.launch([&] { return run_prefetch(there); });
 }
 
-template <class Id>
-task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
+task<void> EmbeddingState::run_prefetch(CallIds ids) {
   if (!split_ && next_.get() == foreseen_) std::swap(next_, spare_);
   Batch& batch = *next_;
-  const CallCard card = take(batch, ids);
+  const CallCard card = batch.take(ids, partition_);
   next_known_ = card.input_error == CallError::none;
   batch.prefetch = ++prefetches_;
   batch.broken_off = nullptr;
@@ -193,22 +167,16 @@ task<void> EmbeddingState::run_prefetch(CallIds<Id> ids) {
   const OpenAtEnd gates(std::array{&batch.settled});
   const Channel channel = prefetch_.channel();
   StageScope stage = channel.stage(Stage::announce);
-  const auto faulty = [&] {
-    return std::find_if(prefetch_cards_.begin(), prefetch_cards_.end(),
-                        [](const CallCard& c) { return c.input_error != CallError::none; });
-  };
+  int faulty = -1;
   try {
-    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
-                               reinterpret_cast<std::byte*>(prefetch_cards_.data()),
-                               reinterpret_cast<std::byte*>(prefetch_scratch_.data()));
+    faulty = co_await prefetch_.share(card);
     stage.end();
-    if (faulty() == prefetch_cards_.end()) co_await batch.gather(channel, prefetch_cards_);
+    if (faulty < 0) co_await batch.gather(channel, prefetch_.cards);
   } catch (...) {
     batch.broken_off = std::current_exception();
     throw;
   }
-  if (const auto bad = faulty(); bad != prefetch_cards_.end())
-    throw_input_error(*bad, static_cast<int>(bad - prefetch_cards_.begin()), config_.name, {"prefetches", ""}, config_.rows);
+  if (faulty >= 0) throw_input_error(prefetch_.cards, faulty, config_.name, {"prefetches", ""}, config_.rows);
   batch.prefetch_traffic = prefetch_.traffic;
 }
 
@@ -219,24 +187,22 @@ void EmbeddingState::check_gathering(const Batch& batch) {
 
 // Lookup.
 
-template <class Id>
-void EmbeddingState::start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream) {
+void EmbeddingState::start_lookup(CallIds ids, std::span<float> vectors, void* stream) {
   lookup_.check_startable();
-  const CallIds<Id> there = ids_on_host(ids, stream);
+  const CallIds there = ids_on_host(ids, stream);
   lookup_.launch([&] { return run_lookup(there, vectors, stream); });
 }
 
 /// Makes the current batch the one that the call asks for.
-template <class Id>
-EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream) {
+CallCard EmbeddingState::begin_lookup(const CallIds& ids, std::span<float> vectors, void* stream) {
   current_ready_ = false;
   CallCard card;
-  if (next_known_ && ids.input_error == CallError::none && next_->holds(ids.list, partition_)) {
+  if (next_known_ && ids.input_error == CallError::none && next_->holds(ids, partition_)) {
     std::swap(current_, next_);
     card.prefetch = current_->prefetch;
     card.distinct = current_->groups().count();
   } else {
-    card = take(*current_, ids);
+    card = current_->take(ids, partition_);
   }
   next_known_ = false;
   if (card.input_error == CallError::none) card.check_array(vectors.data(), vectors.size(), current_->tokens() * config_.width);
@@ -246,18 +212,13 @@ EmbeddingState::CallCard EmbeddingState::begin_lookup(const CallIds<Id>& ids, st
 }
 
 task<void> EmbeddingState::share_cards(Channel channel, CallWords call, CallCard card) {
-  co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&card), sizeof card,
-                             reinterpret_cast<std::byte*>(lookup_cards_.data()),
-                             reinterpret_cast<std::byte*>(card_scratch_.data()));
-  for (std::size_t rank = 0; rank < lookup_cards_.size(); ++rank) {
-    if (lookup_cards_[rank].input_error == CallError::none) continue;
-    co_await channel.opened(split_, update_.run);  // the update in flight may read the batch that this call gives up
-    throw_input_error(lookup_cards_[rank], static_cast<int>(rank), config_.name, call, config_.rows);
-  }
+  const int faulty = co_await lookup_.share(card);
+  if (faulty < 0) co_return;
+  co_await channel.opened(split_, update_.run);  // the update in flight may read the batch that this call gives up
+  throw_input_error(lookup_.cards, faulty, config_.name, call, config_.rows);
 }
 
-template <class Id>
-task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors, void* stream) {
+task<void> EmbeddingState::run_lookup(CallIds ids, std::span<float> vectors, void* stream) {
   CallCard card = begin_lookup(ids, vectors, stream);
   const Channel channel = lookup_.channel();
   Batch& batch = *current_;
@@ -269,11 +230,11 @@ task<void> EmbeddingState::run_lookup(CallIds<Id> ids, std::span<float> vectors,
   if (!batch.gathered()) card.prefetch = 0;
   co_await share_cards(channel, {"looks up", "one row for each id"}, card);
   // The numbers of prefetches so far may differ between ranks.
-  const bool prefetched = card.prefetch != 0 && std::all_of(lookup_cards_.begin(), lookup_cards_.end(),
+  const bool prefetched = card.prefetch != 0 && std::all_of(lookup_.cards.begin(), lookup_.cards.end(),
                                                             [&](const CallCard& c) { return c.prefetch == card.prefetch; });
   if (!prefetched && foreseen) co_await channel.opened(split_, update_.run);  // the update in flight may read this batch
   stage.end();
-  if (!prefetched) co_await batch.gather(channel, lookup_cards_);
+  if (!prefetched) co_await batch.gather(channel, lookup_.cards);
   const std::int64_t id_bytes = payload_sent(prefetched ? batch.prefetch_traffic : lookup_.traffic);
   co_await wait_for_rows(channel, batch);
   co_await list_tokens(channel, batch);
@@ -367,8 +328,7 @@ void EmbeddingState::visit_state(StateVisitor& visitor) {
 std::int64_t EmbeddingState::memory_bytes() const {
   std::int64_t bytes = static_cast<std::int64_t>(sizeof *this) + partition_.memory_bytes() + host_->memory_bytes() +
                        space_->memory_bytes() + fetch_.memory_bytes() + delivery_.memory_bytes() + marks_.bytes() +
-                       pending_.bytes();
-  for (const auto* cards : {&prefetch_cards_, &lookup_cards_, &card_scratch_, &prefetch_scratch_}) bytes += bytes_of(*cards);
+                       pending_.bytes() + prefetch_.memory_bytes() + lookup_.memory_bytes();
   return bytes + 4 * current_->memory_bytes() + (dense_ ? dense_->memory_bytes() : 0);
 }
 
@@ -378,10 +338,5 @@ void EmbeddingState::fill() {
   slice_.fill(config_, partition_, *space_);
   for (Buffer<std::uint64_t>* bits : {&marks_, &pending_}) std::fill_n(bits->data(), bits->size(), 0);
 }
-
-template void EmbeddingState::start_lookup(std::span<const std::int32_t>, std::span<float>, void*);
-template void EmbeddingState::start_lookup(std::span<const std::int64_t>, std::span<float>, void*);
-template void EmbeddingState::start_prefetch(std::span<const std::int32_t>, void*);
-template void EmbeddingState::start_prefetch(std::span<const std::int64_t>, void*);
 
 }  // namespace weir::detail

@@ -11,17 +11,47 @@
 #include "base/error_report.hpp"
 #include "communicator/asynchronous_call.hpp"
 #include "embedding/batch.hpp"
-#include "embedding/dense_delivery.hpp"
 #include "embedding/row_exchange.hpp"
-#include "embedding/slice.hpp"
+
+namespace weir::embedding {
+
+/// Returns whether `rate` can step rows, which are float32.
+[[nodiscard]] bool is_learning_rate(double rate);
+
+/// Throws Error(WEIR_ERR_ARGUMENT) saying what is wrong and what would be right, and Error(WEIR_ERR_MEMORY) if values and the
+/// optimizer's state alone need more than this node has.
+void check_config(const EmbeddingConfig& config, const Topology& topology);
+
+/// Agrees on a configuration. Collective. Throws the same on every rank: what check_config() throws on any, or
+/// Error(WEIR_ERR_MISMATCH) naming what differs.
+[[nodiscard]] detail::Lease agree_on_config(detail::CommunicatorState& comm, const EmbeddingConfig& config);
+
+/// Agrees that there is memory. Collective. `bytes`: what this rank's table has allocated and not touched yet. Throws the same
+/// Error(WEIR_ERR_MEMORY) on every rank if the ranks of any node need more than the node has.
+void agree_on_memory(detail::CommunicatorState& comm, const EmbeddingConfig& config, std::int64_t bytes);
+
+}  // namespace weir::embedding
 
 namespace weir::detail {
 
 /// One of prefetch, lookup, update.
 class EmbeddingCall final : public AsynchronousCall {
  public:
-  using AsynchronousCall::AsynchronousCall;
+  /// `ranks`: 0 for a call that shares no cards.
+  EmbeddingCall(std::shared_ptr<CommunicatorState> communicator, std::string name, int priority, int tag, int ranks)
+      : AsynchronousCall(std::move(communicator), std::move(name), priority, tag),
+        cards(static_cast<std::size_t>(ranks)),
+        scratch_(cards.size()) {}
   using AsynchronousCall::launch;
+
+  /// Gathers all ranks' cards. Returns the lowest rank that has an error, or -1.
+  task<int> share(embedding::CallCard card);
+  [[nodiscard]] std::int64_t memory_bytes() const { return embedding::bytes_of(cards) + embedding::bytes_of(scratch_); }
+
+  std::vector<embedding::CallCard> cards;
+
+ private:
+  std::vector<embedding::CallCard> scratch_;
 };
 
 [[nodiscard]] inline double seconds_since(Clock::time_point begin) {
@@ -59,16 +89,16 @@ struct CallWords {
 /// up) to `updating_`.
 class EmbeddingState {
  public:
+  using CallIds = embedding::CallIds;
+
   /// Allocates everything, but does not touch what grows with the table or the batch. `by_node`: messages between two nodes travel
   /// as one. The tags of the lease are for prefetch, lookup, update, and for the wait for ids, which sends nothing.
   EmbeddingState(std::shared_ptr<CommunicatorState> comm, const EmbeddingConfig& config, Lease lease, bool by_node);
   /// Fills the table with initial values.
   void fill();
 
-  template <class Id>
-  void start_lookup(std::span<const Id> ids, std::span<float> vectors, void* stream);
-  template <class Id>
-  void start_prefetch(std::span<const Id> ids, void* stream);
+  void start_lookup(CallIds ids, std::span<float> vectors, void* stream);
+  void start_prefetch(CallIds ids, void* stream);
   void start_update(std::span<const float> gradients, void* stream);
   void set_learning_rate(double learning_rate);
   void export_rows(std::int64_t first, std::int64_t count, std::span<float> values);
@@ -105,10 +135,8 @@ class EmbeddingState {
   };
   /// What update() passes to its coroutine.
   struct Step {
-    CallError input_error;
-    InputError memory;
-    std::int64_t given;  ///< elements of the gradients
-    Batch* next;         ///< the prefetched batch, which may not be gathered yet
+    CallCard card;  ///< its `place` is the number of elements of the gradients
+    Batch* next;    ///< the prefetched batch, which may not be gathered yet
     double learning_rate;
     std::int64_t lookups;  ///< the number of lookups when it was called
   };
@@ -118,31 +146,15 @@ class EmbeddingState {
     CallCard card;
   };
 
-  /// Ids of a call that the host can read, unless something is wrong with them.
-  template <class Id>
-  struct CallIds {
-    std::span<const Id> list;
-    CallError input_error = CallError::none;
-    InputError memory = InputError::none;  ///< for wrong_memory
-  };
-
-  template <class Id>
-  CallIds<Id> ids_on_host(std::span<const Id> ids, void* stream);
-  template <class Id>
-  CallIds<Id> brought_ids(std::span<const Id> ids, void* stream);
+  [[nodiscard]] CallIds ids_on_host(CallIds ids, void* stream);
   task<void> run_ids_arrival(Completion* ready);
-  template <class Id>
-  CallCard take(Batch& batch, const CallIds<Id>& ids);
   CallError device_failed(const Error& error);
 
   // A call changes the table, gates included, only once its coroutine runs, because there may be no memory for the coroutine's
   // frame. It reads the ids before the first suspension.
-  template <class Id>
-  task<void> run_prefetch(CallIds<Id> ids);
-  template <class Id>
-  task<void> run_lookup(CallIds<Id> ids, std::span<float> vectors, void* stream);
-  template <class Id>
-  CallCard begin_lookup(const CallIds<Id>& ids, std::span<float> vectors, void* stream);
+  task<void> run_prefetch(CallIds ids);
+  task<void> run_lookup(CallIds ids, std::span<float> vectors, void* stream);
+  CallCard begin_lookup(const CallIds& ids, std::span<float> vectors, void* stream);
   task<void> run_update(Step step);
   task<void> run_export(RowRange range, float* values);
   task<void> run_import(RowRange range, const float* values);
@@ -155,7 +167,8 @@ class EmbeddingState {
   task<void> wait_for_rows(Channel channel, const Batch& batch);
   task<void> list_tokens(Channel channel, const Batch& batch);
   task<std::int64_t> gather_range(Channel channel, const char* does, RowRange range, std::int64_t done, std::int64_t& most);
-  [[nodiscard]] RowRange check_range(std::int64_t first, std::int64_t count, const float* values, std::size_t given);
+  template <class Body>
+  void run_on_range(std::int64_t first, std::int64_t count, std::span<const float> values, const Body& body);
   void finish_update();
   void hurry_update();
 
@@ -175,16 +188,15 @@ class EmbeddingState {
   embedding::RowDelivery delivery_;
   std::optional<embedding::DenseDelivery> dense_;
   std::unique_ptr<embedding::RowWork> token_work_;
-  std::unique_ptr<embedding::RowCaller> lookup_caller_, update_caller_;
+  std::unique_ptr<CallerMemory> lookup_caller_, update_caller_;
   HostPointers range_memory_;
 
   std::unique_ptr<Batch> next_, current_, updating_, spare_;
-  const Batch* foreseen_ = nullptr;             // the batch that the update in flight takes as the next one, until it has split
-  bool next_known_ = false;                     // a batch has been prefetched, and no lookup has come since
-  bool current_ready_ = false;                  // looked up, not updated yet
-  std::int64_t lookups_ = 0, prefetches_ = 0;   // numbers of calls
-  std::array<std::uint64_t, 10> step_words_{};  // of an update's announcement
-  std::vector<CallCard> prefetch_cards_, lookup_cards_, card_scratch_, prefetch_scratch_;
+  const Batch* foreseen_ = nullptr;                // the batch that the update in flight takes as the next one, until it has split
+  bool next_known_ = false;                        // a batch has been prefetched, and no lookup has come since
+  bool current_ready_ = false;                     // looked up, not updated yet
+  std::int64_t lookups_ = 0, prefetches_ = 0;      // numbers of calls
+  std::array<std::uint64_t, 10> step_words_{};     // of an update's announcement
   const std::uint32_t* rows_of_tokens_ = nullptr;  // of the batch looked up last
   embedding::GroupLists token_groups_{};           // of the same batch; without keys
   float* coalesced_;                               // gradients of the batch's distinct rows

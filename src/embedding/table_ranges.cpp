@@ -7,16 +7,20 @@ namespace weir::detail {
 
 using namespace embedding;
 
-EmbeddingState::RowRange EmbeddingState::check_range(std::int64_t first, std::int64_t count, const float* values,
-                                                     std::size_t given) {
+/// Waits for the update in flight. Then calls body(range), a coroutine, as a lookup; the range's card says what is wrong with it.
+template <class Body>
+void EmbeddingState::run_on_range(std::int64_t first, std::int64_t count, std::span<const float> values, const Body& body) {
+  lookup_.check_startable();
+  finish_update();
   RowRange range{first, count, {}};
   if (count < 0 || first < 0 || first > config_.rows || count > config_.rows - first)
     range.card = {CallError::bad_range, 0, 0, first, count};
   else
-    range.card.check_array(values, given, count * config_.width);
-  if (range.card.input_error == CallError::none && count > 0 && range_memory_.error_of(values, nullptr) != InputError::none)
+    range.card.check_array(values.data(), values.size(), count * config_.width);
+  if (range.card.input_error == CallError::none && count > 0 && range_memory_.error_of(values.data(), nullptr) != InputError::none)
     range.card.input_error = CallError::not_in_host_memory;
-  return range;
+  lookup_.launch([&] { return body(range); });
+  lookup_.wait();
 }
 
 /// Makes the batch updating_ of the next rows of `range` after the first `done`, and gathers it. Sets `most` to the largest number
@@ -31,17 +35,13 @@ task<std::int64_t> EmbeddingState::gather_range(Channel channel, const char* doe
   }
   co_await share_cards(channel, {does, "count x width"}, card);
   most = 0;
-  for (const CallCard& other : lookup_cards_) most = std::max(most, other.place);
-  if (most > 0) co_await updating_->gather(channel, lookup_cards_);
+  for (const CallCard& other : lookup_.cards) most = std::max(most, other.place);
+  if (most > 0) co_await updating_->gather(channel, lookup_.cards);
   co_return count;
 }
 
 void EmbeddingState::export_rows(std::int64_t first, std::int64_t count, std::span<float> values) {
-  lookup_.check_startable();
-  finish_update();
-  const RowRange range = check_range(first, count, values.data(), values.size());
-  lookup_.launch([&] { return run_export(range, values.data()); });
-  lookup_.wait();
+  run_on_range(first, count, values, [&](const RowRange& range) { return run_export(range, values.data()); });
 }
 
 task<void> EmbeddingState::run_export(RowRange range, float* values) {
@@ -55,11 +55,7 @@ task<void> EmbeddingState::run_export(RowRange range, float* values) {
 }
 
 void EmbeddingState::import_rows(std::int64_t first, std::int64_t count, std::span<const float> values) {
-  lookup_.check_startable();
-  finish_update();
-  const RowRange range = check_range(first, count, values.data(), values.size());
-  lookup_.launch([&] { return run_import(range, values.data()); });
-  lookup_.wait();
+  run_on_range(first, count, values, [&](const RowRange& range) { return run_import(range, values.data()); });
 }
 
 task<void> EmbeddingState::run_import(RowRange range, const float* values) {

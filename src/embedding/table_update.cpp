@@ -5,7 +5,6 @@
 #include "base/error.hpp"
 #include "base/error_report.hpp"
 #include "collectives/control.hpp"
-#include "embedding/embedding_config.hpp"
 #include "embedding/table.hpp"
 
 namespace weir::detail {
@@ -19,8 +18,9 @@ constexpr int given_bits = 34;
 static_assert(static_cast<std::uint64_t>(InputError::last) < std::uint64_t{1} << (ErrorReport::detail_bits - given_bits));
 constexpr std::uint64_t most_given = (std::uint64_t{1} << given_bits) - 1;
 
-ErrorReport report_of(CallError error, InputError memory, int rank, std::int64_t given) {
-  return {error, rank, static_cast<std::uint64_t>(memory) << given_bits | std::min(static_cast<std::uint64_t>(given), most_given)};
+ErrorReport report_of(const CallCard& card, int rank) {
+  const auto given = std::min(static_cast<std::uint64_t>(card.place), most_given);
+  return {card.input_error, rank, static_cast<std::uint64_t>(card.memory) << given_bits | given};
 }
 
 }  // namespace
@@ -42,30 +42,27 @@ void EmbeddingState::start_update(std::span<const float> gradients, void* stream
   finish_update();
   const Clock::time_point begin = Clock::now();
   const std::int64_t expected = current_->tokens() * config_.width;
-  const auto given = static_cast<std::int64_t>(gradients.size());
-  Step step{CallError::none, InputError::none, given, next_known_ ? next_.get() : nullptr, state_.learning_rate, lookups_};
+  Step step{{}, next_known_ ? next_.get() : nullptr, state_.learning_rate, lookups_};
+  CallCard& card = step.card;
+  card.place = static_cast<std::int64_t>(gradients.size());
   if (!lookup_.run.finished || !current_ready_)
-    step.input_error = CallError::not_ready;
-  else if (given != expected)
-    step.input_error = CallError::wrong_size;
-  else if (expected > 0 && gradients.data() == nullptr)
-    step.input_error = CallError::null_pointer;
-  else if (expected > 0)
-    step.memory = update_caller_->enter(gradients.data(), stream);
-  if (step.memory != InputError::none) step.input_error = CallError::wrong_memory;
-  if (step.input_error == CallError::none && expected > 0) step.input_error = coalesce(gradients.data());
+    card.input_error = CallError::not_ready;
+  else
+    card.check_array(gradients.data(), gradients.size(), expected);
+  if (card.input_error == CallError::none && expected > 0) card.check_memory(update_caller_->enter(gradients.data(), stream));
+  if (card.input_error == CallError::none && expected > 0) card.input_error = coalesce(gradients.data());
   statistics_.seconds_coalesce = seconds_since(begin);
   update_.run.priority = config_.priority;
   hurried_ = false;
   update_.launch([&] { return run_update(step); });
-  if (step.input_error == CallError::none || step.input_error == CallError::device_failed) return;
+  if (card.input_error == CallError::none || card.input_error == CallError::device_failed) return;
   // Callers need not wait for an update, so a wrong call throws at once. The other ranks get the error by the run.
   update_.set_error_reported();
-  throw_update_error(report_of(step.input_error, step.memory, comm_->topology.rank(), given));
+  throw_update_error(report_of(card, comm_->topology.rank()));
 }
 
 /// Sums the gradients of the batch's distinct rows. Returns an error if CUDA fails.
-EmbeddingState::CallError EmbeddingState::coalesce(const float* gradients) {
+CallError EmbeddingState::coalesce(const float* gradients) {
   try {
     const CallerWork work(*update_caller_);
     space_->coalesce(gradients, config_.width, token_groups_, coalesced_);
@@ -76,7 +73,7 @@ EmbeddingState::CallError EmbeddingState::coalesce(const float* gradients) {
 }
 
 task<void> EmbeddingState::run_update(Step step) {
-  if (step.input_error == CallError::none) {
+  if (step.card.input_error == CallError::none) {
     std::swap(current_, updating_);
     current_ready_ = false;
     split_ = prior_applied_ = updated_ = false;
@@ -108,10 +105,10 @@ task<void> EmbeddingState::run_update(Step step) {
   }
   updating_->split(next_known && step.next->gathered() ? step.next : nullptr, marks_.data());
   split_ = true;
-  statistics_.prior_rows = updating_->prior(channel.rank());
+  statistics_.prior_rows = static_cast<std::int64_t>(updating_->rows(channel.rank(), Rows::prior).size());
 
   stage.next(Stage::prior_rows);
-  co_await delivery_.run(channel, *updating_, true, coalesced_);
+  co_await delivery_.run(channel, *updating_, Rows::prior, coalesced_);
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
   mark_delayed(true);
   prior_applied_ = true;
@@ -125,7 +122,7 @@ task<void> EmbeddingState::run_update(Step step) {
     channel.reprioritise(config_.delayed_priority);
     co_await channel.turn();  // otherwise they would share the network with the vectors that need the prior rows
   }
-  co_await delivery_.run(channel, *updating_, false, coalesced_);
+  co_await delivery_.run(channel, *updating_, Rows::delayed, coalesced_);
   statistics_.updated_rows += delivery_.step(slice_, optimizer);
   mark_delayed(false);
   half_applied_ = false;
@@ -139,7 +136,7 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   const auto next = static_cast<std::uint64_t>(step.next != nullptr ? step.next->prefetch : 0);
   // Maxima of the input error, the rate and the prefetch; complements of the latter two for their minima. The rest is scratch.
   auto& words = step_words_;
-  words[0] = report_of(step.input_error, step.memory, channel.rank(), step.given).word();
+  words[0] = report_of(step.card, channel.rank()).word();
   words[1] = rate;
   words[2] = ~rate;
   words[3] = next;
@@ -150,7 +147,7 @@ task<bool> EmbeddingState::agree_on_step(Channel channel, const Step& step) {
   if (!report && !rates_differ) co_return words[3] == ~words[4] && words[3] != 0;
   half_applied_ = false;
   // If there was another lookup since, its batch is the current one, and this one cannot be updated again.
-  if (step.input_error == CallError::none && step.lookups == lookups_) {
+  if (step.card.input_error == CallError::none && step.lookups == lookups_) {
     std::swap(current_, updating_);
     current_ready_ = true;
   }
@@ -186,7 +183,7 @@ void EmbeddingState::set_learning_rate(double learning_rate) {
 
 void EmbeddingState::mark_delayed(bool pending) {
   for (int rank = 0; rank < comm_->topology.size(); ++rank) {
-    for (const std::uint32_t row : updating_->part(rank, false)) {
+    for (const std::uint32_t row : updating_->rows(rank, Rows::delayed)) {
       const std::uint64_t bit = std::uint64_t{1} << row % 64;
       if (pending)
         pending_[row / 64] |= bit;
@@ -204,7 +201,8 @@ bool EmbeddingState::is_delayed(std::span<const std::uint32_t> positions) const 
 
 std::int64_t EmbeddingState::delayed_rows_of_all() const {
   std::int64_t rows = 0;
-  for (int rank = 0; rank < comm_->topology.size(); ++rank) rows += static_cast<std::int64_t>(updating_->part(rank, false).size());
+  for (int rank = 0; rank < comm_->topology.size(); ++rank)
+    rows += static_cast<std::int64_t>(updating_->rows(rank, Rows::delayed).size());
   return rows;
 }
 

@@ -18,21 +18,20 @@ std::string words(const detail::FusedImpl& fused) { return fmt::format("fused '{
 FusedAllreduce::FusedAllreduce(const Communicator& comm, const FusionConfig& config, std::span<const FusedTensor> tensors)
     : state_(owned(comm.state(), [&] { return detail::make_fused(comm.state(), config, tensors); })) {}
 
-void FusedAllreduce::ready(int tensor, std::span<float> g) {
-  enter(state_)->ready(tensor, g.data(), std::ssize(g), DataType::float32, true);
+namespace {
+template <class T>
+void hand_in(const detail::Owner<detail::FusedImpl>& fused, int tensor, std::span<T> g, bool contributes) {
+  enter(fused)->ready(tensor, g.data(), std::ssize(g), data_type_of<T>, contributes);
 }
-void FusedAllreduce::ready(int tensor, std::span<double> g) {
-  enter(state_)->ready(tensor, g.data(), std::ssize(g), DataType::float64, true);
-}
+}  // namespace
+
+void FusedAllreduce::ready(int tensor, std::span<float> g) { hand_in(state_, tensor, g, true); }
+void FusedAllreduce::ready(int tensor, std::span<double> g) { hand_in(state_, tensor, g, true); }
 void FusedAllreduce::ready_raw(int tensor, void* g, std::int64_t count) {
   enter(state_)->ready(tensor, g, count, config().type, true);
 }
-void FusedAllreduce::skip(int tensor, std::span<float> g) {
-  enter(state_)->ready(tensor, g.data(), std::ssize(g), DataType::float32, false);
-}
-void FusedAllreduce::skip(int tensor, std::span<double> g) {
-  enter(state_)->ready(tensor, g.data(), std::ssize(g), DataType::float64, false);
-}
+void FusedAllreduce::skip(int tensor, std::span<float> g) { hand_in(state_, tensor, g, false); }
+void FusedAllreduce::skip(int tensor, std::span<double> g) { hand_in(state_, tensor, g, false); }
 void FusedAllreduce::skip_raw(int tensor, void* g, std::int64_t count) {
   enter(state_)->ready(tensor, g, count, config().type, false);
 }

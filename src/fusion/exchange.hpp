@@ -33,6 +33,7 @@ struct Slot {
 /// Holds what all exchanges of an object share.
 template <class T>
 struct Shared {
+  std::shared_ptr<detail::CommunicatorState> comm;
   FusionConfig config;  ///< in force
   const AllreduceRow* row = nullptr;
   std::span<const FusedTensor> tensors;
@@ -52,20 +53,6 @@ struct Shared {
   }
 };
 
-inline void count_traffic(const TrafficCount& traffic, FusionStatistics& statistics) {
-  const auto add = [](auto& sum, const auto& part) {
-    for (std::size_t level = 0; level < sum.size(); ++level) sum[level] += part[level];
-  };
-  statistics.payload_bytes_sent += traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
-  statistics.payload_bytes_received += traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
-  statistics.control_bytes_sent += traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];
-  statistics.control_bytes_received += traffic.kind_received[static_cast<std::size_t>(Traffic::control)];
-  add(statistics.bytes_sent, traffic.bytes_sent);
-  add(statistics.bytes_received, traffic.bytes_received);
-  add(statistics.messages_sent, traffic.messages_sent);
-  add(statistics.messages_received, traffic.messages_received);
-}
-
 /// The offsets of what a buffer may hold.
 template <class T>
 struct Contents {
@@ -73,12 +60,8 @@ struct Contents {
     Unit<T>* unit = nullptr;
     std::int64_t begin = 0;  ///< of the unit's elements, in the buffer's index space
   };
-  struct DensePlace {
-    int tensor = 0;
-    std::int64_t begin = 0;
-  };
-  std::vector<Place> units;  ///< in the order of tensors
-  std::vector<DensePlace> dense;
+  std::vector<Place> units;                 ///< in the order of tensors
+  std::vector<Part> dense;                  ///< whole tensors
   std::int64_t count = 0, dense_count = 0;  ///< elements
   std::int64_t k = 0;                       ///< per iteration and rank
   bool delivers_late = false;               ///< the update is not written to gradients: the owner collects it
@@ -89,48 +72,94 @@ struct Contents {
     k += unit.k;
   }
   void add_dense(int tensor, std::int64_t elements) {
-    dense.push_back({tensor, dense_count});
+    dense.push_back({tensor, dense_count, elements});
     dense_count += elements;
   }
 };
 
-template <class T>
-[[nodiscard]] ExchangeSpec spec_of(const Shared<T>& shared, const Contents<T>& contents, const Topology& topology) {
-  const FusionConfig& config = shared.config;
-  ExchangeSpec spec;
-  spec.count = contents.count;
-  spec.type = config.type;
-  spec.final_k = spec.largest_k = contents.k;
-  spec.at_most_k = shared.threshold().at_most_k();
-  // This is at least what the units may select together, since the guard of each unit rounds down.
-  spec.largest_local = most_selected(spec.at_most_k, contents.count, contents.k);
-  spec.reuse_period = shared.threshold().period();
-  spec.wire_format = config.wire_format;
-  spec.wire_values = config.wire_values;
-  spec.parameters = parameters_of(*shared.row, config.algorithm_parameters);
-  spec.ranks = topology.size();
-  spec.divisor = config.average ? spec.ranks : 1;
-  spec.topology = &topology;
-  spec.threads = shared.threads;
-  return spec;
-}
+/// A call whose error can be asked for more than once.
+class FusedCall : public detail::AsynchronousCall {
+ public:
+  using AsynchronousCall::AsynchronousCall;
+  /// Returns the error with which its run ended, or null.
+  [[nodiscard]] const std::exception_ptr& outcome() noexcept {
+    try {
+      finish();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    return error_;
+  }
+
+ protected:
+  void forget_outcome() { error_ = nullptr; }
+
+ private:
+  std::exception_ptr error_;
+};
+
+/// Agreement of ranks on the end of an iteration, or on the number of buffers of `ahead`: computes maxima over all ranks.
+class Agreement final : public FusedCall {
+ public:
+  /// `fused`, the name of the fused tensors, and `what`, the subject, identify it in messages.
+  Agreement(std::shared_ptr<detail::CommunicatorState> communicator, std::string_view fused, std::string_view what, int tag,
+            std::size_t most_words, FusionStatistics& statistics)
+      : FusedCall(std::move(communicator), fmt::format("{}: {}", fused, what), most_urgent, tag, fused),
+        words(most_words),
+        scratch_(most_words),
+        statistics_(statistics) {
+    run.algorithm = "agreement";
+  }
+  /// Starts the agreement on the first `count` words.
+  void start(std::size_t count) {
+    check_startable();
+    forget_outcome();
+    const auto most = static_cast<std::int64_t>(count);
+    launch([&] { return allreduce_control(channel(), words.data(), most, most, scratch_.data()); });
+  }
+
+  std::vector<std::uint64_t> words;
+
+ protected:
+  void completed() override { count_traffic(statistics_); }
+
+ private:
+  static constexpr int most_urgent = 1 << 30;
+  std::vector<std::uint64_t> scratch_;
+  FusionStatistics& statistics_;
+};
 
 template <class T>
-class Exchange final : public detail::AsynchronousCall {
+class Exchange final : public FusedCall {
  public:
   /// `shared` and the units of `contents` must outlive the object.
   Exchange(std::shared_ptr<detail::CommunicatorState> communicator, Shared<T>& shared, std::string name, int priority, int tag,
            std::shared_ptr<const Contents<T>> contents)
-      : AsynchronousCall(std::move(communicator), std::move(name), priority, tag, shared.config.name),
+      : FusedCall(std::move(communicator), std::move(name), priority, tag, shared.config.name),
         shared_(shared),
         contents_(std::move(contents)) {
     const AllreduceRow& row = *shared.row;
-    ExchangeSpec spec = spec_of(shared, *contents_, comm->topology);
+    const FusionConfig& config = shared.config;
+    ExchangeSpec spec;
+    spec.count = contents_->count;
+    spec.type = config.type;
+    spec.final_k = spec.largest_k = contents_->k;
+    spec.at_most_k = shared.threshold().at_most_k();
+    // This is at least what the units may select together, since the guard of each unit rounds down.
+    spec.largest_local = most_selected(spec.at_most_k, contents_->count, contents_->k);
+    spec.reuse_period = shared.threshold().period();
+    spec.wire_format = config.wire_format;
+    spec.wire_values = config.wire_values;
+    spec.parameters = parameters_of(row, config.algorithm_parameters);
+    spec.ranks = comm->topology.size();
+    spec.divisor = config.average ? spec.ranks : 1;
+    spec.topology = &comm->topology;
+    spec.threads = shared.threads;
     spec.scratch = comm->scratch;
     if (row.asks_costs_for(spec)) spec.machine = &comm->agreed_machine().machine;
     run.holds_at_once = false;
     run.algorithm = row.name;
-    run.element_type = name_of(shared.config.type);
+    run.element_type = name_of(config.type);
     run.count = contents_->count + contents_->dense_count;
     if (contents_->count > 0 || contents_->dense_count == 0) {
       sparse_ = row.make_sparse<T>(spec);
@@ -180,19 +209,11 @@ class Exchange final : public detail::AsynchronousCall {
       return exchange();
     });
   }
-  /// Returns the error with which its run ended, or null.
-  [[nodiscard]] const std::exception_ptr& outcome() noexcept {
-    try {
-      finish();
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    return error_;
-  }
   /// Prepares for the next iteration.
   void rearm() {
     state_ = State::filling;
-    error_ = broken_off_ = nullptr;
+    forget_outcome();
+    broken_off_ = nullptr;
     input_error_ = {};
     pieces_.clear();
     update_ = {};
@@ -206,7 +227,7 @@ class Exchange final : public detail::AsynchronousCall {
   [[nodiscard]] bool failed() const { return state_ == State::failed; }
   /// Removes what was delivered from the residuals of this rank's units.
   void settle() {
-    for (const Piece& piece : pieces_) {
+    for (const Place& piece : pieces_) {
       const SparseVector<T> taken = within(piece.begin, piece.unit->count);
       piece.unit->contribution.settle(taken);
     }
@@ -224,11 +245,11 @@ class Exchange final : public detail::AsynchronousCall {
             std::upper_bound(units.begin(), units.end(), index, [](std::int64_t at, const auto& p) { return at < p.begin; }));
       place->unit->contribution.give_back(index - place->begin, back.values[i]);
     }
-    for (const Piece& piece : pieces_) piece.unit->settled();
+    for (const Place& piece : pieces_) piece.unit->settled();
   }
   /// Restores the residuals of this rank's units.
   void roll_back() {
-    for (const Piece& piece : pieces_) {
+    for (const Place& piece : pieces_) {
       piece.unit->contribution.roll_back(shared_.has_owner);
       piece.unit->settled();
     }
@@ -253,7 +274,7 @@ class Exchange final : public detail::AsynchronousCall {
   [[nodiscard]] SparseVector<T> update() const { return update_; }
   [[nodiscard]] std::int64_t memory_bytes() const {
     return (sparse_ ? sparse_->memory_bytes() : 0) + (dense_ ? dense_->memory_bytes() : 0) + indices_.bytes() + values_.bytes() +
-           taken_.bytes() + staging_.bytes() + static_cast<std::int64_t>(pieces_.capacity() * sizeof(Piece));
+           taken_.bytes() + staging_.bytes() + static_cast<std::int64_t>(pieces_.capacity() * sizeof(Place));
   }
   /// Returns the seconds from when the exchange had begun and the network was free for it, until it ended.
   [[nodiscard]] double seconds() const { return seconds_; }
@@ -266,29 +287,25 @@ class Exchange final : public detail::AsynchronousCall {
   int awaited = 0;  ///< units and dense tensors still missing in this iteration
 
  protected:
-  void completed() override { count_traffic(traffic, shared_.statistics); }
+  void completed() override { count_traffic(shared_.statistics); }
 
  private:
   static constexpr std::int64_t most_latency_bound = 256 << 10;  // bytes of dense values; larger sums go round a ring
 
+  using Place = typename Contents<T>::Place;
   /// The buffer's position in an iteration. Its run says whether it has ended.
   enum class State : std::uint8_t { filling, travels, failed };
-
-  struct Piece {
-    Unit<T>* unit;
-    std::int64_t begin;  // of the unit in the buffer
-  };
 
   /// Gathers the entries of all pieces, sorted by index, and the dense tensors one after the other.
   void gather() {
     local_ = {};
     if (input_error_) return;
-    std::sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) { return a.begin < b.begin; });
+    std::sort(pieces_.begin(), pieces_.end(), [](const Place& a, const Place& b) { return a.begin < b.begin; });
     local_ = {indices_.data(), values_.data(), 0};
     if (contents_->units.size() == 1 && !pieces_.empty()) {
       local_ = pieces_.front().unit->contribution.travelling();
     } else {
-      for (const Piece& piece : pieces_) {
+      for (const Place& piece : pieces_) {
         const SparseVector<T> selection = piece.unit->contribution.travelling();
         const auto begin = static_cast<std::uint32_t>(piece.begin);
         for (std::int64_t i = 0; i < selection.count; ++i) indices_[local_.count + i] = selection.indices[i] + begin;
@@ -296,15 +313,14 @@ class Exchange final : public detail::AsynchronousCall {
         local_.count += selection.count;
       }
     }
-    for (const auto& place : contents_->dense) {
-      const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(place.tensor)];
-      const std::int64_t count = shared_.tensors[static_cast<std::size_t>(place.tensor)].count;
-      T* const staged = staging_.data() + place.begin;
-      slot.arrival == Arrival::contributes ? shared_.memory.narrow(slot.gradient, staged, count)
-                                           : shared_.memory.fill_zero(staged, count);
+    for (const Part& part : contents_->dense) {
+      const Slot<T>& slot = slot_of(part);
+      T* const staged = staging_.data() + part.begin;
+      slot.arrival == Arrival::contributes ? shared_.memory.narrow(slot.gradient, staged, part.count)
+                                           : shared_.memory.fill_zero(staged, part.count);
       if (shared_.config.non_finite == NonFinite::propagate) continue;
-      shared_.memory.count_non_finite(staged, count);
-      if (shared_.memory.results().exceedances.count > 0) refuse(report_of(Wrong::non_finite, comm->topology.rank(), place.tensor));
+      shared_.memory.count_non_finite(staged, part.count);
+      if (shared_.memory.results().exceedances.count > 0) refuse(report_of(Wrong::non_finite, comm->topology.rank(), part.tensor));
     }
     if (input_error_) local_.count = 0;
     shared_.statistics.selected_local += local_.count;
@@ -334,14 +350,15 @@ class Exchange final : public detail::AsynchronousCall {
       co_await channel().caller();
     }
     const StageScope stage = channel().stage(Stage::apply);
+    if (error) end_failed(error);
+    update_ = error ? SparseVector<T>{} : outcome_.update;
+    shared_.statistics.selected_global += update_.count;
+    if (contents_->delivers_late) co_return;
     if (!error) {
-      update_ = outcome_.update;
-      apply();
-    } else {
-      state_ = State::failed;
-      update_ = {};
-      end_failed(error);
+      settle();
+      give_back_undelivered();
     }
+    deliver(!error);
   }
 
   void note_end() {
@@ -352,37 +369,36 @@ class Exchange final : public detail::AsynchronousCall {
       shared_.statistics.seconds_exchange += std::chrono::duration<double>(now - shared_.busy_since).count();
   }
 
-  /// Ends a failed run.
+  /// Throws the error, unless the run is to be skipped.
   void end_failed(ErrorReport error) {
-    const bool skips = error.kind<Wrong>() == Wrong::non_finite && shared_.config.non_finite == NonFinite::skip;
+    state_ = State::failed;
+    update_ = {};
     if (!contents_->delivers_late) roll_back();
+    const bool skips = error.kind<Wrong>() == Wrong::non_finite && shared_.config.non_finite == NonFinite::skip;
     if (!skips) throw AgreedError(error_of(error, shared_.config, shared_.tensors));
     ++shared_.statistics.buffers_skipped;
-    if (contents_->delivers_late) return;
-    for (const auto& place : contents_->units)
-      for (const Part& part : place.unit->parts) write(part.tensor, part.count, {});
-    for (const auto& place : contents_->dense)
-      write(place.tensor, shared_.tensors[static_cast<std::size_t>(place.tensor)].count, {});
   }
 
-  void apply() {
-    shared_.statistics.selected_global += update_.count;
-    if (contents_->delivers_late) return;
-    settle();
-    give_back_undelivered();
-    for (const auto& place : contents_->units) {
+  /// Writes the update to all gradients. `sums`: there are sums of dense tensors; without them the update is 0.
+  void deliver(bool sums) {
+    for (const Place& place : contents_->units) {
       for (const Part& part : place.unit->parts) {
         const SparseVector<T> mine = within(place.begin + part.begin, part.count);
-        shared_.slots[static_cast<std::size_t>(part.tensor)].delivered = mine.count;
-        write(part.tensor, part.count, mine);
+        slot_of(part).delivered = mine.count;
+        if (T* const gradient = gradient_of(part); gradient != nullptr) shared_.memory.densify(gradient, part.count, mine);
       }
     }
-    for (const auto& place : contents_->dense) {
-      const auto tensor = static_cast<std::size_t>(place.tensor);
-      T* const gradient = shared_.has_owner ? shared_.slots[tensor].gradient : nullptr;
-      if (gradient != nullptr) shared_.memory.narrow(staging_.data() + place.begin, gradient, shared_.tensors[tensor].count);
+    for (const Part& part : contents_->dense) {
+      T* const gradient = gradient_of(part);
+      if (gradient == nullptr) continue;
+      sums ? shared_.memory.narrow(staging_.data() + part.begin, gradient, part.count)
+           : shared_.memory.fill_zero(gradient, part.count);
     }
   }
+
+  [[nodiscard]] Slot<T>& slot_of(const Part& part) { return shared_.slots[static_cast<std::size_t>(part.tensor)]; }
+  /// Returns the caller's gradient of a tensor, or nullptr if it must not be touched any more.
+  [[nodiscard]] T* gradient_of(const Part& part) { return shared_.has_owner ? slot_of(part).gradient : nullptr; }
 
   /// Returns the entries of the update from element `begin` of the buffer on, with indices relative to it.
   SparseVector<T> within(std::int64_t begin, std::int64_t count) {
@@ -395,11 +411,6 @@ class Exchange final : public detail::AsynchronousCall {
     return {taken_.data(), found.values, found.count};
   }
 
-  void write(int tensor, std::int64_t count, SparseVector<T> update) {
-    T* const gradient = shared_.has_owner ? shared_.slots[static_cast<std::size_t>(tensor)].gradient : nullptr;
-    if (gradient != nullptr) shared_.memory.densify(gradient, count, update);
-  }
-
   Shared<T>& shared_;
   std::shared_ptr<const Contents<T>> contents_;
   std::unique_ptr<SparseAllreduce<T>> sparse_;
@@ -407,13 +418,13 @@ class Exchange final : public detail::AsynchronousCall {
   std::unique_ptr<DenseAllreduce<T>> dense_;
   Buffer<std::uint32_t> indices_, taken_;
   Buffer<T> values_, staging_;
-  std::vector<Piece> pieces_;
+  std::vector<Place> pieces_;  // units that have selected
   SparseVector<T> local_, update_;
   SparseOutcome<T> outcome_;
   std::array<std::uint64_t, 2> words_{};
   ErrorReport input_error_;
   State state_ = State::filling;
-  std::exception_ptr error_, broken_off_;
+  std::exception_ptr broken_off_;
   double seconds_ = 0;
 };
 

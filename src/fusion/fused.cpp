@@ -6,7 +6,6 @@
 #include "base/error.hpp"
 #include "communicator/config_card.hpp"
 #include "fusion/fusion_config.hpp"
-#include "fusion/setup.hpp"
 #include "model/cost.hpp"
 #include "plan/plan_config.hpp"
 
@@ -114,9 +113,7 @@ FusionSetup set_up(CommunicatorState& comm, const FusionConfig& config, std::spa
 
 std::shared_ptr<FusedImpl> make_fused(std::shared_ptr<CommunicatorState> comm, const FusionConfig& config,
                                       std::span<const FusedTensor> tensors) {
-  Lease lease = open_agreed(*comm, make_card(config, tensors),
-                            {"fused", card_fields<FusionConfig>(), {"algorithm", "number of tensors", "threshold"}}, config.name);
-  agree_on_tensors(*comm, config, tensors);
+  Lease lease = agree_on_config(*comm, config, tensors);
   static_cast<void>(comm->agreed_machine());
   FusionSetup setup;
   comm->agree("fusing tensors", "fused", config.name, [&] { setup = set_up(*comm, config, tensors); });

@@ -8,8 +8,10 @@
 #include <weir/fusion.hpp>
 
 #include "base/state.hpp"
+#include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
-#include "fusion/division.hpp"
+#include "communicator/leases.hpp"
+#include "fusion/scheme.hpp"
 
 namespace weir::detail {
 
@@ -53,6 +55,29 @@ class FusedImpl {
             std::span<const FusedTensor> described)
       : comm(std::move(communicator)), tensors(described.begin(), described.end()), config(configuration) {}
 };
+
+}  // namespace weir::detail
+
+namespace weir::fusion {
+
+/// Holds what an object is made from, agreed on by all ranks.
+struct FusionSetup {
+  FusionConfig config;  ///< in force
+  const SchemeRow* scheme = nullptr;
+  const AllreduceRow* row = nullptr;
+  Line line;  ///< in the order in which gradients are expected
+  LinearCost cost;
+  std::string explanation;
+};
+
+/// Collective. `first` is the lease of the first tags. Takes more leases if it needs them.
+[[nodiscard]] std::shared_ptr<detail::FusedImpl> make_typed_fused(std::shared_ptr<detail::CommunicatorState> comm,
+                                                                  FusionSetup setup, detail::Lease first,
+                                                                  std::span<const FusedTensor> tensors);
+
+}  // namespace weir::fusion
+
+namespace weir::detail {
 
 /// Collective; see FusedAllreduce.
 [[nodiscard]] std::shared_ptr<FusedImpl> make_fused(std::shared_ptr<CommunicatorState> comm, const FusionConfig& config,

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <sstream>
 #include <unordered_set>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/fingerprint.hpp"
+#include "base/nearest.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
 #include "contribution/threshold.hpp"
@@ -37,19 +37,9 @@ void check_tensor(const FusedTensor& t, std::size_t place) {
           t.name, t.k, t.count);
 }
 
-/// Returns the fingerprint of all fields that ranks must agree on.
-std::uint64_t fingerprint(const FusedTensor& t) {
-  Fingerprint all;
-  all.add(t.name);
-  const std::uint64_t numbers[] = {static_cast<std::uint64_t>(t.count), static_cast<std::uint64_t>(t.k),
-                                   std::bit_cast<std::uint64_t>(t.density), t.dense ? 1u : 0u, t.optional ? 1u : 0u};
-  for (const std::uint64_t number : numbers) all.add(number);
-  return all.value();
-}
-
-/// One rank's tensor as plain bytes, for error texts.
+/// One rank's tensor as plain bytes, by which ranks compare it.
 struct TensorCard {
-  std::array<char, longest_name + 1> name{};
+  std::array<char, longest_name + 8> name{};
   std::int64_t count = 0, k = 0;
   double density = 0;
   std::int32_t dense = 0, optional = 0;
@@ -57,26 +47,17 @@ struct TensorCard {
   explicit TensorCard(const FusedTensor& t) : count(t.count), k(t.k), density(t.density), dense(t.dense), optional(t.optional) {
     t.name.copy(name.data(), longest_name);
   }
+  [[nodiscard]] std::uint64_t fingerprint() const {
+    static_assert(sizeof(TensorCard) == longest_name + 40, "there is padding, which differs between ranks");
+    Fingerprint all;
+    all.add({reinterpret_cast<const char*>(this), sizeof *this});
+    return all.value();
+  }
   [[nodiscard]] std::string text() const {
     return fmt::format("'{}' of {} elements (k {}, density {}{}{})", name.data(), count, k, density, dense != 0 ? ", dense" : "",
                        optional != 0 ? ", optional" : "");
   }
 };
-
-/// Returns the edit distance between two texts, in letters.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t corner = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = corner + (a[i - 1] != b[j - 1] ? 1 : 0);
-      corner = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 void check_parameters(const FusionConfig& c) {
   for (const AllreduceRow& row : allreduce_registry()) {
@@ -118,23 +99,21 @@ void check_config(const FusionConfig& c, std::span<const FusedTensor> tensors) {
           sparse);
 }
 
-ConfigCard make_card(const FusionConfig& c, std::span<const FusedTensor> tensors) {
+detail::Lease agree_on_config(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
   ConfigCard card;
   card.outcome = detail::outcome_of([&] {
-    check_config(c, tensors);
-    card.set_texts(
-        {algorithm_text(c.algorithm, c.algorithm_parameters), fmt::format("{}", tensors.size()), threshold_of(c, {}).text()});
-    set_fields(card, c);
+    check_config(config, tensors);
+    card.set_texts({algorithm_text(config.algorithm, config.algorithm_parameters), fmt::format("{}", tensors.size()),
+                    threshold_of(config, {}).text()});
+    set_fields(card, config);
   });
-  return card;
-}
-
-void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors) {
+  detail::Lease lease =
+      open_agreed(comm, card, {"fused", card_fields<FusionConfig>(), {"algorithm", "number of tensors", "threshold"}}, config.name);
   using Prints = std::array<std::uint64_t, 128>;
   for (std::size_t first = 0; first < tensors.size(); first += Prints{}.size()) {
     Prints mine{};
     const std::size_t count = std::min(mine.size(), tensors.size() - first);
-    for (std::size_t i = 0; i < count; ++i) mine[i] = fingerprint(tensors[first + i]);
+    for (std::size_t i = 0; i < count; ++i) mine[i] = TensorCard(tensors[first + i]).fingerprint();
     const std::span<const Prints> ranks = comm.share("comparing tensors", mine);
     std::size_t differs = count, rank = 0;
     for (std::size_t r = 1; r < ranks.size(); ++r) {
@@ -151,6 +130,7 @@ void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& confi
                "the same tensors in the same order on every rank",
                config.name, cards[0].text(), rank, cards[rank].text(), first + differs);
   }
+  return lease;
 }
 
 std::int64_t k_of(const FusionConfig& config, const FusedTensor& tensor) {
@@ -165,9 +145,9 @@ int find_tensor(const FusionConfig& config, std::span<const FusedTensor> tensors
   if (found != tensors.end()) return static_cast<int>(found - tensors.begin());
   require(!tensors.empty(), "fused '{}': there is no tensor '{}': it was made without any", config.name, name);
   const auto closest = std::min_element(tensors.begin(), tensors.end(), [&](const FusedTensor& a, const FusedTensor& b) {
-    return distance(a.name, name) < distance(b.name, name);
+    return edit_distance(a.name, name) < edit_distance(b.name, name);
   });
-  const bool close = distance(closest->name, name) <= name.size() / 2;
+  const bool close = edit_distance(closest->name, name) <= name.size() / 2;
   fail(WEIR_ERR_ARGUMENT, "fused '{}': there is no tensor '{}' among its {}: {} is '{}'", config.name, name, tensors.size(),
        close ? "the closest" : "the first", close ? closest->name : tensors.front().name);
 }
@@ -211,6 +191,38 @@ ErrorReport report_of(Wrong kind, int rank, std::int64_t tensor, std::int64_t co
               std::min(static_cast<std::uint64_t>(count), most_count)};
 }
 
+namespace {
+
+/// The texts of errors of a call for a tensor, which stands before them.
+struct WrongText {
+  Wrong kind;
+  std::string_view text;
+};
+constexpr WrongText wrong_texts[] = {
+    {Wrong::non_finite,
+     "the gradient of rank {rank} holds NaN or infinity; gradients and residuals of {refused} are as before. Set non_finite to "
+     "skip "
+     "or propagate to accept it"},
+    {Wrong::null_pointer, "rank {rank} gave a null gradient; give {count} elements of {type}{binding}"},
+    {Wrong::misaligned, "the gradient of rank {rank} is not aligned to its type {type}"},
+    {Wrong::device_memory, "the gradient of rank {rank} is in GPU memory; gradients must be in host memory"},
+    {Wrong::wrong_type, "rank {rank} gave a gradient of another type; it takes {type}"},
+    {Wrong::wrong_count, "rank {rank} gave a gradient of {given} elements; it was described with {count}"},
+    {Wrong::in_use,
+     "the gradient of rank {rank} overlaps that of another run in flight, which will write its update there: wait for that run "
+     "first, or give each an array of its own"},
+    {Wrong::shared,
+     "rank {rank} handed in memory of tensor '{other}' for it: every tensor needs memory of its own; hand in tied weights once"},
+    {Wrong::not_optional, "rank {rank} skipped it: describe it as optional where ranks may have no gradient for it"},
+    {Wrong::missing,
+     "rank {rank} did not hand it in before its first wait: call ready() for every tensor before that, or describe it as optional"},
+    {Wrong::twice,
+     "it was ready twice on rank {rank} in one iteration: hand in, or skip, each tensor once, and call wait_all() before the next "
+     "iteration"},
+    {Wrong::late, "it was ready on rank {rank} after that rank had begun to wait: wait_all() ends an iteration"}};
+
+}  // namespace
+
 Error error_of(ErrorReport report, const FusionConfig& config, std::span<const FusedTensor> tensors) {
   const int rank = report.rank();
   const std::uint64_t number = report.detail() >> count_bits, count = report.detail() & most_count;
@@ -229,54 +241,18 @@ Error error_of(ErrorReport report, const FusionConfig& config, std::span<const F
                                            head, rank)};
   if (kind == Wrong::destroyed)
     return {WEIR_ERR_STATE, fmt::format("{}: rank {} destroyed it within an iteration: call wait_all() first", head, rank)};
+  const auto found =
+      std::find_if(std::begin(wrong_texts), std::end(wrong_texts), [&](const auto& row) { return row.kind == kind; });
+  if (found == std::end(wrong_texts)) return {WEIR_ERR_INTERNAL, fmt::format("{}: unknown error {:#x}", head, report.word())};
   const FusedTensor& tensor = tensors[number];
-  const std::string whose = fmt::format("{}, tensor '{}': ", head, tensor.name);
-  const auto wrong = [&](const std::string& text) { return Error(WEIR_ERR_ARGUMENT, whose + text); };
-  switch (kind) {
-    case Wrong::non_finite:
-      return {WEIR_ERR_NON_FINITE,
-              whose + fmt::format("the gradient of rank {} holds NaN or infinity; gradients and residuals of {} are as before. Set "
-                                  "non_finite to skip or propagate to accept it",
-                                  rank, find_scheme(config.scheme).fills_as_they_come ? "all sparse tensors" : "its buffer")};
-    case Wrong::null_pointer:
-      return wrong(fmt::format("rank {} gave a null gradient; give {} elements of {}{}", rank, tensor.count, name_of(config.type),
-                               refused_by_binding));
-    case Wrong::misaligned:
-      return wrong(fmt::format("the gradient of rank {} is not aligned to its type {}", rank, name_of(config.type)));
-    case Wrong::device_memory:
-      return wrong(fmt::format("the gradient of rank {} is in GPU memory; gradients must be in host memory", rank));
-    case Wrong::wrong_type:
-      return wrong(fmt::format("rank {} gave a gradient of another type; it takes {}", rank, name_of(config.type)));
-    case Wrong::wrong_count:
-      return wrong(fmt::format("rank {} gave a gradient of {}{} elements; it was described with {}", rank,
-                               count == most_count ? "at least " : "", count, tensor.count));
-    case Wrong::in_use:
-      return wrong(
-          fmt::format("the gradient of rank {} overlaps that of another run in flight, which will write its update there: "
-                      "wait for that run first, or give each an array of its own",
-                      rank));
-    case Wrong::shared:
-      return wrong(
-          fmt::format("rank {} handed in memory of tensor '{}' for it: every tensor needs memory of its own; hand in tied "
-                      "weights once",
-                      rank, tensors[count].name));
-    case Wrong::not_optional:
-      return wrong(fmt::format("rank {} skipped it: describe it as optional where ranks may have no gradient for it", rank));
-    case Wrong::missing:
-      return wrong(
-          fmt::format("rank {} did not hand it in before its first wait: call ready() for every tensor before that, or describe "
-                      "it as optional",
-                      rank));
-    case Wrong::twice:
-      return wrong(
-          fmt::format("it was ready twice on rank {} in one iteration: hand in, or skip, each tensor once, and call wait_all() "
-                      "before the next iteration",
-                      rank));
-    case Wrong::late:
-      return wrong(fmt::format("it was ready on rank {} after that rank had begun to wait: wait_all() ends an iteration", rank));
-    default:
-      return {WEIR_ERR_INTERNAL, fmt::format("{}: unknown error {:#x}", head, report.word())};
-  }
+  const bool whole_model = find_scheme(config.scheme).fills_as_they_come;
+  const std::string what = fmt::format(
+      fmt::runtime(found->text), fmt::arg("rank", rank), fmt::arg("count", tensor.count), fmt::arg("type", name_of(config.type)),
+      fmt::arg("given", fmt::format("{}{}", count == most_count ? "at least " : "", count)),
+      fmt::arg("binding", refused_by_binding), fmt::arg("other", kind == Wrong::shared ? tensors[count].name : ""),
+      fmt::arg("refused", whole_model ? "all sparse tensors" : "its buffer"));
+  return {kind == Wrong::non_finite ? WEIR_ERR_NON_FINITE : WEIR_ERR_ARGUMENT,
+          fmt::format("{}, tensor '{}': {}", head, tensor.name, what)};
 }
 
 }  // namespace weir::fusion

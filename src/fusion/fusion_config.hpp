@@ -18,10 +18,10 @@ inline constexpr std::size_t most_tensors = (std::size_t{1} << 20) - 1;
 
 /// Throws Error(WEIR_ERR_ARGUMENT) that names the tensor and says what is wrong and what would be right.
 void check_config(const FusionConfig& config, std::span<const FusedTensor> tensors);
-[[nodiscard]] ConfigCard make_card(const FusionConfig& config, std::span<const FusedTensor> tensors);
-/// Collective, after ranks have agreed on the card. Throws Error(WEIR_ERR_MISMATCH) on all ranks, naming the first tensor that
-/// differs.
-void agree_on_tensors(detail::CommunicatorState& comm, const FusionConfig& config, std::span<const FusedTensor> tensors);
+/// Collective. Throws the same on all ranks: what check_config() throws on any, or Error(WEIR_ERR_MISMATCH) that names the first
+/// field or tensor that differs.
+[[nodiscard]] detail::Lease agree_on_config(detail::CommunicatorState& comm, const FusionConfig& config,
+                                            std::span<const FusedTensor> tensors);
 
 /// Returns how many entries of a tensor a rank selects; 0 for a dense tensor.
 [[nodiscard]] std::int64_t k_of(const FusionConfig& config, const FusedTensor& tensor);

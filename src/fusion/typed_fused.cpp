@@ -1,7 +1,6 @@
 // The gradients of one model, of one type: units that select, buffers that exchange, and the course of an iteration.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -12,10 +11,9 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "fusion/adaptation.hpp"
+#include "fusion/buffers.hpp"
 #include "fusion/fused.hpp"
 #include "fusion/iteration.hpp"
-#include "fusion/phases.hpp"
-#include "fusion/setup.hpp"
 #include "observe/gauges.hpp"
 
 namespace weir::fusion {
@@ -26,19 +24,19 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
  public:
   TypedFused(std::shared_ptr<detail::CommunicatorState> communicator, FusionSetup setup, std::span<const FusedTensor> described)
       : FusedImpl(std::move(communicator), setup.config, described),
-        shared_{.config = config,
+        shared_{.comm = comm,
+                .config = config,
                 .row = setup.row,
                 .tensors = tensors,
                 .threads = comm->threads_for(0),
                 .memory = HostArrays<T>({}, nullptr, 0, 0, comm->threads_for(0)),
                 .slots = std::vector<Slot<T>>(tensors.size())},
         buffers_(shared_, setup),
-        adaptation_(*setup.scheme, setup.line, setup.cost, bytes_of_buffer<T>(config)),
+        adaptation_(*setup.scheme, setup.line, setup.cost, buffers_.full_bytes()),
         explanation_(std::move(setup.explanation)),
         ready_times_(tensors.size()) {
     exchange_times_.reserve(adaptation_.settled() ? 0 : most_buffers());
     arrays_.reserve(tensors.size());
-    if (setup.scheme->fills_as_they_come) phases_.emplace(shared_, buffers_.units());
     selecting_.name = selecting_name_;
     selecting_.object = config.name;
     selecting_.call = comm->engine.new_call();
@@ -46,14 +44,14 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   }
   ~TypedFused() override { comm->engine.remove_writer(*this); }
   /// Returns how many tags open() needs.
-  [[nodiscard]] int tags() const { return static_cast<int>(1 + most_buffers() + (phases_ ? phases_->tags() : 0)); }
+  [[nodiscard]] int tags() const { return static_cast<int>(first_tag + most_buffers() + buffers_.tags_of_phases()); }
   /// Uses the tags of these leases, which are the same on all ranks.
   void open(std::vector<detail::Lease> leases) {
     shared_.leases = std::move(leases);
     const std::size_t most_words = 1 + adaptation_.words(adaptation_.settled() ? 0 : most_buffers());
     ending_.emplace(comm, config.name, "end of an iteration", shared_.tag(0), most_words, shared_.statistics);
-    buffers_.use(buffers_.division(), buffers_.make_exchanges(comm, buffers_.division(), first_tag));
-    if (phases_) phases_->open(comm, first_tag + most_buffers());
+    buffers_.use(buffers_.division(), buffers_.make_exchanges(buffers_.division(), first_tag));
+    buffers_.make_phases(first_tag + most_buffers());
   }
 
   void ready(std::int64_t tensor, void* gradient, std::int64_t count, DataType type, bool contributes) override {
@@ -66,15 +64,15 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     const FusedTensor& described = tensors[static_cast<std::size_t>(tensor)];
     Wrong wrong = !contributes && !described.optional ? Wrong::not_optional : what_is_wrong(described, gradient, count, type);
     if (wrong == Wrong::none && count > 0) {
-      T* const begin = static_cast<T*>(gradient);
-      const auto next = next_held(begin);
-      if (next != arrays_.end() && begins_before(*next, begin + count)) {
+      const std::span bytes(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(count) * sizeof(T));
+      const auto next = next_held(bytes);
+      if (next != arrays_.end() && next->overlaps(bytes)) {
         wrong = Wrong::shared;
         count = next->tensor;
-      } else if (comm->engine.will_write(std::as_bytes(std::span(begin, begin + count)))) {
+      } else if (comm->engine.will_write(bytes)) {
         wrong = Wrong::in_use;
       } else {
-        arrays_.insert(next, {begin, begin + count, static_cast<int>(tensor)});
+        arrays_.insert(next, {Held::address(bytes.data()), Held::address(bytes.data() + bytes.size()), static_cast<int>(tensor)});
       }
     }
     slot.arrival = contributes && wrong == Wrong::none ? Arrival::contributes : Arrival::left_out;
@@ -97,35 +95,22 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       end_iteration();
       return true;
     }
-    const WaitClock clock(*this);
+    const WaitClock clock{shared_.statistics.seconds_waited};
     idles ? comm->engine.poll_or_idle() : static_cast<void>(comm->engine.poll());
-    if (is_phased(tensor)) {
-      if (!phases_->counting().run.finished) return false;
-      phases_->start_last();
-      if (!phases_->all_finished()) return false;
-      wait_for_phases();
-      if (phases_->threw()) end_iteration();
-      return true;
-    }
-    Exchange<T>& exchange = buffers_.exchange_of(tensor);
-    if (!exchange.run.finished) return false;
-    if (exchange.outcome()) end_iteration();
+    if (!buffers_.finished(tensor)) return false;
+    // An exchange that broke off is left to the end of the iteration.
+    const auto finish_phase = [&](FusedCall& call) {
+      if (buffers_.is_phased(tensor)) finish(call);
+    };
+    if (!buffers_.finish(tensor, finish_phase)) end_iteration();
     return true;
   }
 
   void wait(std::int64_t tensor) override {
     if (nothing_left()) return;
-    if (!may_wait(tensor)) return end_iteration();
-    {
-      const WaitClock clock(*this);
-      if (is_phased(tensor)) {
-        wait_for_phases();
-        if (!phases_->threw()) return;
-      } else {
-        Exchange<T>& exchange = buffers_.exchange_of(tensor);
-        finish(exchange);
-        if (!exchange.outcome()) return;
-      }
+    if (may_wait(tensor)) {
+      const WaitClock clock{shared_.statistics.seconds_waited};
+      if (buffers_.finish(tensor, [this](FusedCall& call) { finish(call); })) return;
     }
     end_iteration();
   }
@@ -141,16 +126,14 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   void reset() override {
     require_idle("resetting it");
-    buffers_.reset_units();
-    for_each_exchange([](Exchange<T>& exchange) { exchange.reset(); });
+    buffers_.reset();
     state_ = {};
     statistics = {};
   }
 
   void scale(double factor) override {
     require_idle("scaling its residuals");
-    for (const auto& unit : buffers_.units()) unit->contribution.scale(factor);
-    for_each_exchange([&](Exchange<T>& exchange) { exchange.scale(factor); });
+    buffers_.scale(factor);
   }
 
   void visit_state(StateVisitor& visitor) override {
@@ -161,25 +144,18 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     visitor.text("tensors", text_of(tensors));
     visitor.text("scheme", name_of(config.scheme));
     visitor.text("algorithm", config.algorithm, Share::layout);
-    if (!adaptation_.measures()) visitor.text("buffers", text_of_buffers(), Share::layout);
+    if (!adaptation_.measures()) visitor.text("buffers", buffers_.text_of_division(), Share::layout);
     visitor.state(state_);
     buffers_.visit_units(visitor);
     if (visitor.restores()) statistics = {};
     if (adaptation_.measures()) return;  // buffers that follow measured times are not restored
-    visit_exchanges(visitor, buffers_.exchanges(), "buffer");
-    if (phases_) visit_exchanges(visitor, phases_->exchanges(), "phase");
+    buffers_.visit_exchanges(visitor);
   }
 
   [[nodiscard]] const void* residual(int tensor) const override { return buffers_.residual(tensor); }
-  [[nodiscard]] std::int64_t memory_bytes() const override {
-    std::int64_t bytes = 0;
-    for (const auto& unit : buffers_.units()) bytes += unit->memory_bytes();
-    for_each_exchange([&](const Exchange<T>& exchange) { bytes += exchange.memory_bytes(); });
-    return bytes;
-  }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return buffers_.memory_bytes(); }
   [[nodiscard]] std::string explanation() const override {
-    return explanation_ + (adaptation_.measures() ? adaptation_.text() : "") + (phases_ ? phases_->explanation() : "") +
-           buffers_.explanation();
+    return explanation_ + (adaptation_.measures() ? adaptation_.text() : "") + buffers_.explanation();
   }
   [[nodiscard]] int buffer_of(int tensor) const override { return buffers_.buffer_of(tensor); }
 
@@ -196,13 +172,13 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     // Other ranks wait for the rest of the iteration.
     try {
       abandon();
-      if (phases_) {
-        phases_->end();
-        drive_to_end(phases_->counting());
+      buffers_.close();
+      if (buffers_.counting() != nullptr) {
+        drive_to_end(*buffers_.counting());
         if (any_broken()) return false;
-        phases_->start_last();
+        buffers_.start_last();
       }
-      for_each_exchange([&](Exchange<T>& exchange) { drive_to_end(exchange); });
+      buffers_.for_each_exchange([&](Exchange<T>& exchange) { drive_to_end(exchange); });
       ending_->words[0] = error_.word();
       if (ending_->run.finished) ending_->start(end_words());
       drive_to_end(*ending_);
@@ -227,31 +203,23 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   /// The array of a tensor that has been handed in.
   struct Held {
-    const T *begin = nullptr, *end = nullptr;
+    std::uintptr_t begin = 0, end = 0;
     int tensor = 0;
+
+    [[nodiscard]] static std::uintptr_t address(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
+    /// For an array that ends behind the beginning of `bytes`.
+    [[nodiscard]] bool overlaps(std::span<const std::byte> bytes) const { return begin < address(bytes.data() + bytes.size()); }
   };
 
   /// Counts its lifetime as time in which the caller waits.
-  class WaitClock {
-   public:
-    explicit WaitClock(TypedFused& fused) : fused_(fused) {}
-    WaitClock(const WaitClock&) = delete;
-    WaitClock& operator=(const WaitClock&) = delete;
-    ~WaitClock() { fused_.shared_.statistics.seconds_waited += std::chrono::duration<double>(Clock::now() - begin_).count(); }
-
-   private:
-    TypedFused& fused_;
-    Clock::time_point begin_ = Clock::now();
+  struct WaitClock {
+    double& seconds;
+    const Clock::time_point begin = Clock::now();
+    ~WaitClock() { seconds += std::chrono::duration<double>(Clock::now() - begin).count(); }
   };
 
   [[nodiscard]] std::size_t most_buffers() const {
     return adaptation_.settled() ? buffers_.division().size() : std::max(tensors.size(), buffers_.division().size());
-  }
-  template <class Body>
-  void for_each_exchange(Body body) const {
-    for (const auto& exchange : buffers_.exchanges()) body(*exchange);
-    if (!phases_) return;
-    for (const auto& exchange : phases_->exchanges()) body(*exchange);
   }
   [[nodiscard]] double since_begin(Clock::time_point at) const { return std::chrono::duration<double>(at - begun_at_).count(); }
   [[nodiscard]] ErrorReport report(Wrong wrong, std::int64_t tensor, std::int64_t count = 0) const {
@@ -259,20 +227,12 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   }
   /// Records an error that all ranks will learn at the end of the iteration.
   void note(Wrong wrong, std::int64_t tensor) { error_ = std::max(error_, report(wrong, tensor)); }
-  [[nodiscard]] bool is_phased(std::int64_t tensor) const { return phases_ && !tensors[static_cast<std::size_t>(tensor)].dense; }
-  /// Returns what the buffers hold, and with `ahead` how many entries fill one.
-  [[nodiscard]] std::string text_of_buffers() const {
-    return (phases_ ? fmt::format("of {}", phases_->capacity()) : "") + buffers_.text_of_division();
-  }
-  void visit_exchanges(StateVisitor& visitor, const Exchanges<T>& exchanges, std::string_view name) {
-    for (std::size_t i = 0; i < exchanges.size(); ++i) exchanges[i]->visit_state(visitor, fmt::format("{}{}", name, i));
-  }
 
   // The course of an iteration:
 
   [[nodiscard]] bool any_broken() const {
-    bool any = ending_->run.broken || (phases_ && phases_->counting().run.broken);
-    for_each_exchange([&](const Exchange<T>& exchange) { any = any || exchange.run.broken; });
+    bool any = ending_->run.broken || (buffers_.counting() != nullptr && buffers_.counting()->run.broken);
+    buffers_.for_each_exchange([&](const Exchange<T>& exchange) { any = any || exchange.run.broken; });
     return any;
   }
   void require_usable() const {
@@ -294,7 +254,6 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     std::fill(ready_times_.begin(), ready_times_.end(), 0.0);
     arrays_.clear();
     buffers_.rearm();
-    if (phases_) phases_->rearm();
   }
 
   [[nodiscard]] Wrong what_is_wrong(const FusedTensor& described, void* gradient, std::int64_t count, DataType type) {
@@ -307,60 +266,26 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     return Wrong::none;
   }
 
-  /// Returns the first array of this iteration that ends after `begin`. A new array that does not overlap belongs before it.
-  [[nodiscard]] auto next_held(const void* begin) const {
-    return std::partition_point(arrays_.begin(), arrays_.end(),
-                                [begin](const Held& held) { return !std::less<>()(begin, static_cast<const void*>(held.end)); });
-  }
-  [[nodiscard]] static bool begins_before(const Held& held, const void* end) {
-    return std::less<>()(static_cast<const void*>(held.begin), end);
+  /// Returns the first array of this iteration that ends behind the beginning of `bytes`. A new array that does not overlap belongs
+  /// before it.
+  [[nodiscard]] auto next_held(std::span<const std::byte> bytes) const {
+    const std::uintptr_t begin = Held::address(bytes.data());
+    return std::partition_point(arrays_.begin(), arrays_.end(), [begin](const Held& held) { return held.end <= begin; });
   }
   /// Arrays are held from ready() until their update is in them.
   [[nodiscard]] bool will_write(std::span<const std::byte> memory) const noexcept override {
     if (!iteration_.in_progress() || !shared_.has_owner || memory.empty()) return false;
-    const void* const end = memory.data() + memory.size();
-    for (auto held = next_held(memory.data()); held != arrays_.end() && begins_before(*held, end); ++held)
-      if (!delivered(held->tensor)) return true;
+    for (auto held = next_held(memory); held != arrays_.end() && held->overlaps(memory); ++held)
+      if (!buffers_.delivered(held->tensor)) return true;
     return false;
   }
-  [[nodiscard]] bool delivered(std::int64_t tensor) const {
-    if (is_phased(tensor)) return phases_->delivered();
-    const Exchange<T>& exchange = buffers_.exchange_of(static_cast<int>(tensor));
-    return exchange.started() && exchange.run.finished;
-  }
 
-  /// Handles a tensor that has come, or that never will in this iteration. `error` is the error in it, if any.
   void hand_in(int tensor, ErrorReport error) {
-    const auto [unit, part] = buffers_.place(tensor);
-    const bool phased = is_phased(tensor);
-    Exchange<T>& exchange = phased ? phases_->filling() : buffers_.exchange_of(tensor);
-    exchange.refuse(error);
-    const Slot<T>& slot = shared_.slots[static_cast<std::size_t>(tensor)];
-    if (unit != nullptr) {
-      const bool alone = unit->parts.size() == 1;
-      const bool contributes = slot.arrival == Arrival::contributes;
-      if (!alone && contributes) unit->copy_in(unit->parts[part], slot.gradient);
-      if (!alone && !contributes) unit->leave_out(unit->parts[part]);
-      if (--unit->awaited > 0) return;
-      if (!exchange.refused() && (!alone || contributes)) {
-        try {
-          const ErrorReport non_finite = select(*unit, alone ? slot.gradient : nullptr);
-          phased ? phases_->fill(*unit, non_finite) : exchange.fill(*unit, non_finite);
-        } catch (...) {
-          exchange.break_off(std::current_exception());
-        }
-      } else if (!alone) {
-        unit->settled();  // restores the residuals that were set aside
-      }
-    }
-    if (!phased && --exchange.awaited == 0) exchange.start();
-  }
-
-  /// Returns an error if the unit holds NaN or infinity.
-  ErrorReport select(Unit<T>& unit, const T* gradient) {
-    const StageScope stage(comm->engine, selecting_, Stage::select);
-    const FramePool::Scope scope(comm->engine.frames());
-    return run_here(unit.select(gradient)) ? ErrorReport() : report(Wrong::non_finite, unit.non_finite_tensor());
+    buffers_.hand_in(tensor, error, [this](Unit<T>& unit, const T* gradient) {
+      const StageScope stage(comm->engine, selecting_, Stage::select);
+      const FramePool::Scope scope(comm->engine.frames());
+      return run_here(unit.select(gradient)) ? ErrorReport() : report(Wrong::non_finite, unit.non_finite_tensor());
+    });
   }
 
   /// Closes the iteration: no more gradients come.
@@ -379,7 +304,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
       hand_in(static_cast<int>(tensor), may ? ErrorReport() : missing);
     }
     iteration_.on(IterationEvent::close);
-    if (phases_) phases_->end();
+    buffers_.close();
   }
   /// Refuses all tensors that have not come, since the owner destroys the object.
   void abandon() {
@@ -406,51 +331,25 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     return known;
   }
 
-  /// Drives a call until it has finished. Throws if it broke off.
-  void finish(detail::AsynchronousCall& call) {
+  /// Drives a call until it has finished. Throws if it broke off. After a timeout, adds the possible reason: an error of this rank,
+  /// or what other ranks may not have done.
+  void finish(FusedCall& call) {
     if (!call.run.finished) comm->engine.drive(call.run);
     if (!call.run.broken) return;
     iteration_.on(IterationEvent::break_off);
     try {
-      call.finish();
+      if (const std::exception_ptr& error = call.outcome()) std::rethrow_exception(error);
     } catch (const Error& error) {
-      fail_broken(error);
+      if (error.status() != WEIR_ERR_TIMEOUT) throw;
+      const std::string why =
+          error_ ? fmt::format("on this rank, {}", error_of(error_, config, tensors).what())
+                 : "buffers travel once every rank has called ready() or skip() for all of their tensors, or has begun to wait";
+      throw Error(error.status(), fmt::format("{}\n{}", error.what(), why));
     }
     require_usable();
-  }
-  void finish(Exchange<T>& exchange) {
-    if (!exchange.run.finished) comm->engine.drive(exchange.run);
-    if (!exchange.run.broken) return;
-    iteration_.on(IterationEvent::break_off);
-    try {
-      if (const std::exception_ptr& error = exchange.outcome()) std::rethrow_exception(error);
-    } catch (const Error& error) {
-      fail_broken(error);
-    }
-    require_usable();
-  }
-  /// Must be called in the handler of `error`, which it throws again. After a timeout, adds the possible reason: an error of this
-  /// rank, or what other ranks may not have done.
-  [[noreturn]] void fail_broken(const Error& error) const {
-    if (error.status() != WEIR_ERR_TIMEOUT) throw;
-    const std::string why =
-        error_ ? fmt::format("on this rank, {}", error_of(error_, config, tensors).what())
-               : "buffers travel once every rank has called ready() or skip() for all of their tensors, or has begun to wait";
-    throw Error(error.status(), fmt::format("{}\n{}", error.what(), why));
   }
   void drive_to_end(detail::AsynchronousCall& call) noexcept {
     if (!call.run.finished) comm->engine.drive_to_end(call.run);
-  }
-
-  /// Waits, with the scheme `ahead`, until all exchanges have finished and their sum is in the gradients.
-  void wait_for_phases() {
-    if (phases_->delivered()) return;
-    finish(phases_->counting());
-    phases_->counting().finish();
-    phases_->start_last();
-    for (const auto& exchange : phases_->exchanges())
-      if (exchange->started()) finish(*exchange);
-    phases_->deliver();
   }
 
   [[nodiscard]] std::size_t end_words() const { return 1 + adaptation_.words(buffers_.division().size()); }
@@ -460,15 +359,15 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void end_iteration(bool tells = true) {
     std::exception_ptr error;
     {
-      const WaitClock clock(*this);
-      if (phases_) wait_for_phases();
+      const WaitClock clock{shared_.statistics.seconds_waited};
+      buffers_.finish_phases([this](FusedCall& call) { finish(call); });
       for (const auto& exchange : buffers_.exchanges()) finish(*exchange);
       ending_->words[0] = error_.word();
       if (!adaptation_.settled()) measure();
       ending_->start(end_words());
       finish(*ending_);
-      ending_->finish();
-      for_each_exchange([&](Exchange<T>& exchange) {
+      if (const std::exception_ptr& broken = ending_->outcome()) std::rethrow_exception(broken);
+      buffers_.for_each_exchange([&](Exchange<T>& exchange) {
         if (!exchange.started()) return;
         if (const std::exception_ptr& outcome = exchange.outcome(); outcome && !error) error = outcome;
       });
@@ -497,7 +396,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
     try {
       comm->agree("dividing tensors anew", "fused", config.name, [&] {
         next = adaptation_.learn(ending_->words.data() + 1, buffers_.division());
-        if (next) exchanges = buffers_.make_exchanges(comm, *next, first_tag);
+        if (next) exchanges = buffers_.make_exchanges(*next, first_tag);
       });
     } catch (const AgreedError& error) {  // some rank has too little memory
       adaptation_.give_up();
@@ -519,7 +418,7 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
   void count_statistics() {
     FusionStatistics& s = shared_.statistics;
     s.iteration = ++state_.iterations;
-    for_each_exchange([&](const Exchange<T>& exchange) { s.exchanges += exchange.started() ? 1 : 0; });
+    buffers_.for_each_exchange([&](const Exchange<T>& exchange) { s.exchanges += exchange.started() ? 1 : 0; });
     for (std::size_t tensor = 0; tensor < tensors.size(); ++tensor)
       s.tensors_missing += k_of(config, tensors[tensor]) > 0 && shared_.slots[tensor].delivered == 0 ? 1 : 0;
     s.seconds_select = selecting_.seconds[static_cast<std::size_t>(Stage::select)];
@@ -543,7 +442,6 @@ class TypedFused final : public detail::FusedImpl, private LaterWriter {
 
   Shared<T> shared_;
   Buffers<T> buffers_;
-  std::optional<Phases<T>> phases_;  // for the scheme `ahead`
   Adaptation adaptation_;
   std::string explanation_;
   std::optional<Agreement> ending_;

@@ -23,8 +23,7 @@ class Unit {
   /// If there are several parts, their gradients are copied next to each other. `any_optional`: a part may be left out of an
   /// iteration.
   Unit(std::vector<Part> of, const ContributionRules& rules, const Threads& threads, bool any_optional)
-      : arrays_(std::nullopt, nullptr, rules.selection.count, rules.selection.estimates() ? rules.selection.capacity() : 0,
-                threads),
+      : arrays_(std::nullopt, nullptr, rules.selection.count, rules.selection.values_on_host(), threads),
         parts(std::move(of)),
         count(rules.selection.count),
         k(rules.selection.largest_k),

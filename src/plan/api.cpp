@@ -26,38 +26,36 @@ AllreducePlan::AllreducePlan(const Communicator& comm, const AllreduceConfig& co
     : state_(owned(comm.state(), [&] { return detail::make_plan(comm.state(), config); })) {}
 
 Operation AllreducePlan::start_raw(void* dense, const void* sparse_only, std::int64_t count, void* stream) {
-  enter(state_)->start(dense, sparse_only, count, config().type, stream);
+  enter(state_)->start(dense, dense != nullptr ? dense : sparse_only, count, config().type, stream);
   return Operation(*state_);
 }
 Operation AllreducePlan::start(void* g, void* stream) { return start_raw(g, nullptr, config().count, stream); }
 Operation AllreducePlan::start_sparse(const void* g, void* stream) { return start_raw(nullptr, g, config().count, stream); }
-void AllreducePlan::run(void* g, void* stream) { enter(state_)->run_to_end(g, nullptr, config().count, config().type, stream); }
+void AllreducePlan::run(void* g, void* stream) { enter(state_)->run_to_end(g, g, config().count, config().type, stream); }
 void AllreducePlan::run_sparse(const void* g, void* stream) {
   enter(state_)->run_to_end(nullptr, g, config().count, config().type, stream);
 }
 
 namespace {
 template <class T>
-Operation start_typed(const detail::Owner<detail::PlanImpl>& plan, T* dense, const T* sparse_only, std::size_t count) {
-  enter(plan)->start(dense, sparse_only, static_cast<std::int64_t>(count), data_type_of<T>);
+Operation start_typed(const detail::Owner<detail::PlanImpl>& plan, T* dense, std::span<const T> g) {
+  enter(plan)->start(dense, g.data(), std::ssize(g), data_type_of<T>);
   return Operation(*plan);
 }
 template <class T>
-void run_typed(const detail::Owner<detail::PlanImpl>& plan, T* dense, const T* sparse_only, std::size_t count) {
-  enter(plan)->run_to_end(dense, sparse_only, static_cast<std::int64_t>(count), data_type_of<T>);
+void run_typed(const detail::Owner<detail::PlanImpl>& plan, T* dense, std::span<const T> g) {
+  enter(plan)->run_to_end(dense, g.data(), std::ssize(g), data_type_of<T>);
 }
 }  // namespace
 
-Operation AllreducePlan::start(std::span<float> g) { return start_typed<float>(state_, g.data(), nullptr, g.size()); }
-Operation AllreducePlan::start(std::span<double> g) { return start_typed<double>(state_, g.data(), nullptr, g.size()); }
-Operation AllreducePlan::start_sparse(std::span<const float> g) { return start_typed<float>(state_, nullptr, g.data(), g.size()); }
-Operation AllreducePlan::start_sparse(std::span<const double> g) {
-  return start_typed<double>(state_, nullptr, g.data(), g.size());
-}
-void AllreducePlan::run(std::span<float> g) { run_typed<float>(state_, g.data(), nullptr, g.size()); }
-void AllreducePlan::run(std::span<double> g) { run_typed<double>(state_, g.data(), nullptr, g.size()); }
-void AllreducePlan::run_sparse(std::span<const float> g) { run_typed<float>(state_, nullptr, g.data(), g.size()); }
-void AllreducePlan::run_sparse(std::span<const double> g) { run_typed<double>(state_, nullptr, g.data(), g.size()); }
+Operation AllreducePlan::start(std::span<float> g) { return start_typed<float>(state_, g.data(), g); }
+Operation AllreducePlan::start(std::span<double> g) { return start_typed<double>(state_, g.data(), g); }
+Operation AllreducePlan::start_sparse(std::span<const float> g) { return start_typed<float>(state_, nullptr, g); }
+Operation AllreducePlan::start_sparse(std::span<const double> g) { return start_typed<double>(state_, nullptr, g); }
+void AllreducePlan::run(std::span<float> g) { run_typed<float>(state_, g.data(), g); }
+void AllreducePlan::run(std::span<double> g) { run_typed<double>(state_, g.data(), g); }
+void AllreducePlan::run_sparse(std::span<const float> g) { run_typed<float>(state_, nullptr, g); }
+void AllreducePlan::run_sparse(std::span<const double> g) { run_typed<double>(state_, nullptr, g); }
 
 template <class T>
 SparseView<T> AllreducePlan::sparse_result() const {

@@ -1,4 +1,3 @@
-#include "plan/auto_choice.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,10 @@
-#include "plan/compression.hpp"
 
 #include <cmath>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "model/choose.hpp"
-#include "plan/auto_choice.hpp"
+#include "plan/plan_config.hpp"
 
 namespace weir {
 

@@ -17,7 +17,6 @@
 #include "kernels/cuda_kernels.hpp"
 #include "nccl/allreduce_dense.hpp"
 #include "nccl/node_sum.hpp"
-#include "plan/device_stream.hpp"
 
 namespace weir {
 
@@ -28,7 +27,6 @@ class CudaArrays {
   using Gradient = G;
   using Value = T;
   using Space = DeviceSpace<T>;
-  using Stream = detail::PlanStream;
   using NodeSum = detail::NcclNodeSum<G>;
   using NodeShards = detail::NcclNodeShards<G>;
   template <class V>
@@ -145,26 +143,17 @@ class CudaArrays {
                                  &on_device_.data()->kth);
   }
 
-  void keep_largest(const Entries& from, std::int64_t count, std::int64_t k, Entries& to, T* residual, Key<T> keep_old) {
-    kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, largest(k), to.indices.data(),
+  void keep(const Entries& from, std::int64_t count, const Wanted<T>& wanted, Entries& to, T* residual, Key<T> keep_old) {
+    kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, band_of(wanted), to.indices.data(),
                                      to.values.data(), residual, keep_old, &on_device_.data()->kept);
   }
   template <class X>
-  void take_largest(const X* x, std::int64_t count, std::int64_t k, Entries& to) {
-    kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, largest(k), to.indices.data(), to.values.data(), nullptr, 0,
+  void take(const X* x, std::int64_t count, const Wanted<T>& wanted, Entries& to) {
+    kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, band_of(wanted), to.indices.data(), to.values.data(), nullptr, 0,
                                      &on_device_.data()->kept);
-  }
-  void keep_band(const Entries& from, std::int64_t count, Band<T> band, Entries& to, T* residual, Key<T> keep_old) {
-    kernels::cuda::select_band<T, T>(queue(), from.indices.data(), from.values.data(), {count}, {band}, to.indices.data(),
-                                     to.values.data(), residual, keep_old, &on_device_.data()->kept);
   }
   void put_back(T* residual, const Entries& entries, std::int64_t count, Key<T> /*keep_old*/) {
     scatter(residual, entries.first(count));
-  }
-  template <class X>
-  void take_band(const X* x, std::int64_t count, Band<T> band, Entries& to) {
-    kernels::cuda::select_band<X, T>(queue(), nullptr, x, {count}, {band}, to.indices.data(), to.values.data(), nullptr, 0,
-                                     &on_device_.data()->kept);
   }
   template <class X>
   void pick(const X* x, std::int64_t count, std::int64_t k, const Draw& draw, bool scales_up, Entries& to) {
@@ -235,8 +224,11 @@ class CudaArrays {
   }
 
  private:
-  /// Returns the band of the k largest. Its bound is the k-th key, which queued work may still have to write.
-  [[nodiscard]] kernels::cuda::DeviceBand<T> largest(std::int64_t k) const { return {{}, &on_device_.data()->kth, k}; }
+  /// The bound of the k largest is the k-th key, which queued work may still have to write.
+  [[nodiscard]] kernels::cuda::DeviceBand<T> band_of(const Wanted<T>& wanted) const {
+    if (wanted.largest < 0) return {wanted.band};
+    return {{}, &on_device_.data()->kth, wanted.largest};
+  }
   [[nodiscard]] kernels::cuda::Queue queue() const { return {stream_, scratch_.data(), device_}; }
 
   Channel channel_;

@@ -1,16 +1,15 @@
 // Plans for CUDA memory: gradient, residual and update stay on the GPU; only messages leave it.
-#include "plan/device_plan.hpp"
-
 #include <array>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "communicator/caller_stream.hpp"
 #include "compress/device_codec.hpp"
 #include "nccl/allreduce_dense.hpp"
-#include "plan/compression.hpp"
 #include "plan/cuda_arrays.hpp"
-#include "plan/typed_plan.hpp"
+#include "plan/plan_config.hpp"
+#include "plan/step.hpp"
+#include "plan/typed_step.hpp"
 
 namespace weir::detail {
 namespace {
@@ -37,11 +36,43 @@ bool connect_nodes(CommunicatorState& comm, const AllreduceConfig& config, int t
   return obstacle.empty();
 }
 
-template <class G, class T>
-std::shared_ptr<PlanImpl> make(std::shared_ptr<CommunicatorState> comm, const std::vector<AllreduceConfig>& candidates, Lease lease,
-                               const DeviceNeeds& needs) {
-  return std::make_shared<TypedPlan<CudaArrays<G, T>>>(std::move(comm), candidates, std::move(lease), needs.nccl, needs.in_nodes);
-}
+class DevicePlanMemory final : public PlanMemory {
+ public:
+  explicit DevicePlanMemory(const DeviceNeeds& needs) : nccl_(needs.nccl), in_nodes_(needs.in_nodes) {}
+
+  CallerMemory& caller() override { return caller_; }
+  std::unique_ptr<Step> make_step(const CommunicatorState& comm, Channel channel, const AllreduceConfig& config,
+                                  ExchangeSpec whole) override {
+    whole.stream = stream_.get();
+    whole.device = device_;
+    const auto make = [&]<class G, class T>(G, T) -> std::unique_ptr<Step> {
+      return std::make_unique<TypedStep<CudaArrays<G, T>>>(comm, channel, config, whole, nccl_, in_nodes_);
+    };
+    switch (config.type) {
+      case DataType::float64:
+        return make(double{}, double{});
+      case DataType::float16:
+        return make(float16{}, float{});
+      case DataType::bfloat16:
+        return make(bfloat16{}, float{});
+      default:
+        return make(float{}, float{});
+    }
+  }
+  void drain() noexcept override {
+    try {
+      cuda::synchronize(stream_.get());
+    } catch (const Error&) {  // the GPU has failed: no work runs on it any more
+    }
+  }
+
+ private:
+  NcclGroups* nccl_;
+  bool in_nodes_;
+  int device_ = cuda::current_device();
+  cuda::Stream stream_;
+  DeviceCaller caller_{stream_.get()};
+};
 
 }  // namespace
 
@@ -64,25 +95,9 @@ DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& confi
   return needs;
 }
 
-std::shared_ptr<PlanImpl> make_device_plan(std::shared_ptr<CommunicatorState> comm, const std::vector<AllreduceConfig>& candidates,
-                                           Lease lease, const DeviceNeeds& needs) {
+std::unique_ptr<PlanMemory> make_device_memory(const DeviceNeeds& needs) {
   if (!cuda::why_unusable().empty()) fail(WEIR_ERR_UNSUPPORTED, "a plan for CUDA memory cannot run here: {}", cuda::why_unusable());
-  std::shared_ptr<PlanImpl> plan;
-  switch (candidates.front().type) {
-    case DataType::float64:
-      plan = make<double, double>(std::move(comm), candidates, std::move(lease), needs);
-      break;
-    case DataType::float16:
-      plan = make<float16, float>(std::move(comm), candidates, std::move(lease), needs);
-      break;
-    case DataType::bfloat16:
-      plan = make<bfloat16, float>(std::move(comm), candidates, std::move(lease), needs);
-      break;
-    default:
-      plan = make<float, float>(std::move(comm), candidates, std::move(lease), needs);
-  }
-  plan->explanation = needs.explanation;
-  return plan;
+  return std::make_unique<DevicePlanMemory>(needs);
 }
 
 }  // namespace weir::detail

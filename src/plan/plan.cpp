@@ -2,31 +2,49 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
 #include "contribution/threshold.hpp"
 #include "observe/gauges.hpp"
-#include "plan/auto_choice.hpp"
-#include "plan/device_plan.hpp"
 #include "plan/plan_config.hpp"
-#include "plan/typed_plan.hpp"
+#include "plan/step.hpp"
+#include "plan/typed_step.hpp"
 
 namespace weir::detail {
 
-PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease)
+PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease,
+                   std::unique_ptr<PlanMemory> memory)
     : AsynchronousCall(std::move(communicator), candidates.front().name, candidates.front().priority, lease.tag()),
       config(candidates.front()),
-      lease_(std::move(lease)) {
+      lease_(std::move(lease)),
+      memory_(std::move(memory)),
+      trials_(candidates.size(), config.trial_iterations),
+      times_(candidates.size() > 1 ? 2 * candidates.size() : 0) {
   for (const AllreduceConfig& candidate : candidates) {
     find_allreduce(candidate.algorithm).for_each_counter([&](const CounterInfo& counter) {
       if (find_counter(counter.name) == counters_.end()) counters_.push_back({counter.name});
     });
   }
+  for (const AllreduceConfig& candidate : candidates) {
+    steps_.push_back(memory_->make_step(*comm, channel(), candidate, spec_of(candidate)));
+    const Explanation text = steps_.back()->explanation();
+    const std::string whose = candidates.size() > 1 ? candidate.algorithm + ": " : std::string();
+    if (!text.how.empty()) explanation += fmt::format("{}{}\n  {}\n", whose, text.how, text.why);
+    candidates_ += (candidates_.empty() ? "" : ", ") + candidate.algorithm;
+    if (!candidate.compressor.empty()) candidates_ += " of " + candidate.compressor;
+  }
+  use(0);
+  if (std::all_of(steps_.begin(), steps_.end(), [&](const auto& step) { return step->keeps_the_same(*current_); })) return;
+  if (config.memory == MemorySpace::cuda)
+    fail(WEIR_ERR_INTERNAL, "candidates in CUDA memory keep residuals of different elements: {}", candidates_);
+  gradient_ = Buffer<std::byte>(config.count * type_bytes(config.type));
 }
 
 std::vector<PlanImpl::Counter>::iterator PlanImpl::find_counter(std::string_view name) {
@@ -50,33 +68,76 @@ std::int64_t PlanImpl::counter(std::string_view name) const {
   fail(WEIR_ERR_ARGUMENT, "plan '{}': there is no counter '{}': plans count {}", config.name, name, text);
 }
 
-void PlanImpl::begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits) {
+InputError PlanImpl::what_is_wrong(const void* gradient, std::int64_t count, DataType type, void* stream) {
+  if (type != config.type) return InputError::wrong_type;
+  if (count != config.count) return InputError::wrong_count;
+  if (count > 0 && gradient == nullptr) return InputError::null_pointer;
+  if (reinterpret_cast<std::uintptr_t>(gradient) % static_cast<std::uintptr_t>(type_bytes(type)) != 0)
+    return InputError::misaligned;
+  const InputError found = count > 0 ? memory_->caller().enter(gradient, stream) : InputError::none;
+  if (found != InputError::none) return found;
+  const std::span array(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(count * type_bytes(type)));
+  return comm->engine.will_write(array) ? InputError::in_use : InputError::none;
+}
+
+void PlanImpl::begin(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream, bool caller_waits) {
   check_startable();
-  caller_waits_ = caller_waits;
-  const void* gradient = dense != nullptr ? dense : sparse_only;
-  InputError input_error = InputError::none;
-  if (type != config.type)
-    input_error = InputError::wrong_type;
-  else if (count != config.count)
-    input_error = InputError::wrong_count;
-  else if (count > 0 && gradient == nullptr)
-    input_error = InputError::null_pointer;
-  else if (reinterpret_cast<std::uintptr_t>(gradient) % static_cast<std::uintptr_t>(type_bytes(type)) != 0)
-    input_error = InputError::misaligned;
-  else if (count > 0)
-    input_error = memory_error(gradient, stream);
+  const InputError input_error = what_is_wrong(gradient, count, type, stream);
   const std::span array(static_cast<const std::byte*>(gradient), static_cast<std::size_t>(config.count * type_bytes(config.type)));
-  if (input_error == InputError::none && comm->engine.will_write(array)) input_error = InputError::in_use;
 
   statistics = {};
   statistics.iteration = ++state_.runs;
-  run.in_place = in_place();
+  // Any candidate may be next while they take turns.
+  run.in_place =
+      std::any_of(steps_.begin(), steps_.end(), [&](const auto& step) { return step && step->in_place(state_.common_runs()); });
   run.on_gpu = config.memory == MemorySpace::cuda;
   run.element_type = name_of(config.type);
   run.count = config.count;
   run.result = dense != nullptr && input_error == InputError::none ? array : std::span<const std::byte>();
   const ErrorReport report(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count));
-  launch([&] { return execute(dense, sparse_only, report); });
+  launch([&] { return execute({dense, gradient, report, state_.common_runs(), caller_waits}); });
+}
+
+task<void> PlanImpl::execute(StepInput input) {
+  StageScope stage = channel().stage(Stage::communicate);
+  if (!trials_.decided()) take_turns();
+  void* const result = input.dense;
+  std::optional<CallerWork> work;
+  if (!input.input_error) work.emplace(memory_->caller());
+  const bool hands_over = trials_.leftover() && !input.input_error;
+  if (hands_over) add_leftover(input);
+  const StepOutcome outcome = co_await current_->exchange(channel(), input);
+  stage.end();
+  const Verdict verdict = verdict_of(outcome.input_error);
+  if (!trials_.decided() && verdict != Verdict::refused && trials_.count_run(seconds_in(Stage::communicate))) co_await compare();
+  co_await apply(outcome, verdict, input.dense);
+  if (hands_over) end_hand_over(result);
+  if (!trials_.decided()) trials_.note_apply(seconds_in(Stage::apply));
+}
+
+/// Ends the run. If the run is refused, throws within the stage in which it fails. Sends no messages: a sparse run waits for the
+/// caller here, and other ranks would wait with it.
+task<void> PlanImpl::apply(const StepOutcome& outcome, Verdict verdict, void* dense) {
+  if (!outcome.sparse) {
+    current_->apply(outcome, verdict, has_owner_, dense);
+    std::optional<StageScope> failing;
+    if (verdict == Verdict::refused) failing.emplace(comm->engine, run, Stage::exchange);
+    conclude(outcome);
+    co_return;
+  }
+  if (outcome.input_error || dense != nullptr) {
+    const StageScope stage = channel().stage(Stage::wait_for_caller);
+    co_await channel().caller();
+  }
+  const StageScope stage = channel().stage(Stage::apply);
+  current_->apply(outcome, verdict, has_owner_, dense);
+  conclude(outcome);
+}
+
+std::int64_t PlanImpl::prepare_encoding() {
+  if (!trials_.decided() || trials_.leftover())
+    fail(WEIR_ERR_STATE, "plan '{}' cannot encode: candidates still take turns (trial_iterations); name an algorithm", config.name);
+  return current_->prepare_encoding();
 }
 
 std::int64_t PlanImpl::encoded_bytes() {
@@ -87,14 +148,7 @@ std::int64_t PlanImpl::encoded_bytes() {
 std::int64_t PlanImpl::encode(std::span<const float> gradient, std::span<std::byte> out) {
   check_startable();
   const std::int64_t most = prepare_encoding(), count = std::ssize(gradient);
-  InputError input_error = InputError::none;
-  if (count != config.count)
-    input_error = InputError::wrong_count;
-  else if (reinterpret_cast<std::uintptr_t>(gradient.data()) % sizeof(float) != 0)
-    input_error = InputError::misaligned;
-  else if (count > 0)
-    input_error = memory_error(gradient.data(), nullptr);
-  if (input_error == InputError::none && comm->engine.will_write(std::as_bytes(gradient))) input_error = InputError::in_use;
+  const InputError input_error = what_is_wrong(gradient.data(), count, DataType::float32, nullptr);
   if (input_error != InputError::none)
     throw gradient_error(ErrorReport(input_error, comm->topology.rank(), static_cast<std::uint64_t>(count)), config);
   require(std::ssize(out) >= most, "plan '{}': there is room for {} bytes: encode needs encoded_bytes(), {}", config.name,
@@ -106,8 +160,34 @@ std::int64_t PlanImpl::encode(std::span<const float> gradient, std::span<std::by
   statistics = {};
   statistics.iteration = ++state_.runs;
   const FramePool::Scope scope(comm->engine.frames());
-  const std::int64_t bytes = encode_run(gradient.data(), out.data());
-  if (!statistics.skipped) ++state_.encoded_runs;
+  StepOutcome outcome;
+  const std::int64_t bytes = current_->encode(gradient.data(), state_.delivered_runs, out.data(), outcome);
+  conclude(outcome);
+  if (statistics.skipped) return current_->encode_zeros(out.data());
+  ++state_.encoded_runs;
+  return bytes;
+}
+
+void PlanImpl::reset() {
+  statistics = {};
+  state_ = {};
+  for (Counter& counter : counters_) counter.runs = 0;
+  for (auto& step : steps_) {
+    if (step) step->reset();
+  }
+  trials_.reset();
+  go_on();
+}
+
+void PlanImpl::scale(double factor) {
+  for (auto& step : steps_) {
+    if (step) step->scale(factor);
+  }
+}
+
+std::int64_t PlanImpl::memory_bytes() const {
+  std::int64_t bytes = gradient_.bytes();
+  for (const auto& step : steps_) bytes += step ? step->memory_bytes() : 0;
   return bytes;
 }
 
@@ -128,10 +208,35 @@ void PlanImpl::visit_state(StateVisitor& visitor) {
   visitor.fixed("count", config.count);
   visitor.fixed("element_bytes", config.type == DataType::float64 ? 8 : 4);  // of residuals and sums
   visitor.state(state_);
-  visit_steps(visitor);
+  Trials trials = trials_;
+  if (steps_.size() > 1) visit_trials(visitor, trials);
+  const auto visit_step = [&](std::string_view name, std::size_t candidate) {
+    const StateVisitor::Scope scope(visitor, name);
+    steps_[candidate]->visit_state(visitor);
+  };
+  visit_step("step", trials.turn());
+  if (trials.leftover()) visit_step("leftover", *trials.leftover());
   if (!visitor.restores()) return;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i] && i != trials.turn() && i != trials.leftover()) steps_[i]->reset();
+  }
+  trials_ = std::move(trials);
+  go_on();
   statistics = {};
   statistics.iteration = state_.runs;
+}
+
+void PlanImpl::visit_trials(StateVisitor& visitor, Trials& trials) {
+  const StateVisitor::Scope scope(visitor, "trials");
+  const StateVisitor::Placed placed(visitor, {Share::layout});
+  visitor.text("candidates", candidates_, Share::layout);
+  trials.visit(visitor);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (trials.needs(i) && steps_[i] == nullptr)
+      visitor.refuse("decided", "trials have ended here, and candidates are gone: make a new plan to restore this state to");
+  }
+  if (trials.leftover() && steps_[trials.turn()]->keeps_the_same(*steps_[*trials.leftover()]))
+    visitor.refuse("leftover", "it must be -1: candidates that keep the same leave nothing over");
 }
 
 bool PlanImpl::retire() noexcept {
@@ -188,23 +293,15 @@ ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate) const {
 }
 
 void PlanImpl::completed() {
-  const auto seconds = [&](Stage stage) { return run.seconds[static_cast<std::size_t>(stage)]; };
   // A compressor encodes and decodes within the exchange; this time is separated from that of its messages.
-  const double encode = seconds(Stage::encode), decode = seconds(Stage::decode);
-  statistics.seconds_select = seconds(Stage::select) + seconds(Stage::check_finite) + encode;
-  statistics.seconds_in_node = seconds(Stage::in_node_reduce) + seconds(Stage::in_node_allgather);
-  statistics.seconds_exchange = seconds(Stage::exchange) - encode - decode;
-  statistics.seconds_apply = seconds(Stage::apply) + decode;
-  statistics.seconds_total = seconds(Stage::communicate) + seconds(Stage::apply);
+  const double encode = seconds_in(Stage::encode), decode = seconds_in(Stage::decode);
+  statistics.seconds_select = seconds_in(Stage::select) + seconds_in(Stage::check_finite) + encode;
+  statistics.seconds_in_node = seconds_in(Stage::in_node_reduce) + seconds_in(Stage::in_node_allgather);
+  statistics.seconds_exchange = seconds_in(Stage::exchange) - encode - decode;
+  statistics.seconds_apply = seconds_in(Stage::apply) + decode;
+  statistics.seconds_total = seconds_in(Stage::communicate) + seconds_in(Stage::apply);
   statistics.seconds_waited = seconds_waited();
-  statistics.payload_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::payload)];
-  statistics.payload_bytes_received = traffic.kind_received[static_cast<std::size_t>(Traffic::payload)];
-  statistics.control_bytes_sent = traffic.kind_sent[static_cast<std::size_t>(Traffic::control)];
-  statistics.control_bytes_received = traffic.kind_received[static_cast<std::size_t>(Traffic::control)];
-  statistics.bytes_sent = traffic.bytes_sent;
-  statistics.bytes_received = traffic.bytes_received;
-  statistics.messages_sent = traffic.messages_sent;
-  statistics.messages_received = traffic.messages_received;
+  count_traffic(statistics);
   if (run.error || comm->engine.detail_observers().empty()) return;
   const double ratio = compression(config.count * type_bytes(config.type), statistics.payload_bytes_sent);
   comm->notify_update({config.name, statistics.iteration, ratio, [this] { return residual_norm(); }});
@@ -216,6 +313,73 @@ double PlanImpl::residual_norm() const {
   const auto count = static_cast<std::size_t>(whole.count);
   return std::sqrt(config.type == DataType::float64 ? sampled_square(std::span(static_cast<const double*>(whole.values), count))
                                                     : sampled_square(std::span(static_cast<const float*>(whole.values), count)));
+}
+
+// Candidates take turns.
+
+void PlanImpl::use(std::size_t turn) {
+  current_ = steps_[turn].get();
+  config = current_->config();
+  run.algorithm = find_allreduce(config.algorithm).name;
+}
+
+void PlanImpl::go_on() {
+  use(trials_.turn());
+  if (trials_.decided()) drop_steps();
+}
+
+/// Sends no messages, since the gradient is read before anything is waited for.
+void PlanImpl::take_turns() {
+  if (trials_.take_turns()) {
+    Step& last = *current_;
+    use(trials_.turn());
+    if (current_->keeps_the_same(last)) {
+      current_->take_residual(last);
+      trials_.handed_on();
+    }
+  }
+  if (trials_.decided()) drop_steps();
+}
+
+/// Drops unneeded steps once trials have decided. The chosen step stays; so does the previous one until its residual is handed on.
+void PlanImpl::drop_steps() {
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (!trials_.needs(i)) steps_[i].reset();
+  }
+  if (!trials_.leftover()) gradient_ = {};
+}
+
+/// Chooses the candidate that was fastest on its slowest rank.
+task<void> PlanImpl::compare() {
+  trials_.typical_nanoseconds(times_);
+  const auto count = static_cast<std::int64_t>(steps_.size());
+  const StageScope stage = channel().stage(Stage::compare_candidates);
+  co_await allreduce_control(channel(), times_.data(), count, count, times_.data() + count);
+  if (comm->settings.log >= LogLevel::info) log_times();
+  trials_.choose(static_cast<std::size_t>(std::min_element(times_.begin(), times_.begin() + count) - times_.begin()));
+}
+
+void PlanImpl::log_times() const {
+  std::string text;
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    text += fmt::format("{}{} {:.3f} ms", i == 0 ? "" : ", ", steps_[i]->config().algorithm, static_cast<double>(times_[i]) * 1e-6);
+  log(comm->settings.log, LogLevel::info, "rank {}: plan '{}': trials decide: {}", comm->topology.rank(), config.name, text);
+}
+
+/// Adds the last candidate's residual to the next one's first gradient, so that nothing is lost.
+void PlanImpl::add_leftover(StepInput& input) {
+  std::copy_n(static_cast<const std::byte*>(input.gradient), gradient_.size(), gradient_.data());
+  steps_[*trials_.leftover()]->add_residual(gradient_.data());
+  input.gradient = gradient_.data();
+  if (input.dense != nullptr) input.dense = gradient_.data();
+}
+
+void PlanImpl::end_hand_over(void* result) {
+  if (result != nullptr && has_owner_) std::copy_n(gradient_.data(), gradient_.size(), static_cast<std::byte*>(result));
+  if (statistics.skipped) return;
+  steps_[*trials_.leftover()]->reset();
+  trials_.handed_on();
+  if (trials_.decided()) drop_steps();
 }
 
 namespace {
@@ -237,12 +401,20 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
   return comm.leases.add_memory(comm, lease, config.count * type_bytes(config.type));
 }
 
-std::shared_ptr<PlanImpl> make_on_host(std::shared_ptr<CommunicatorState> comm, const Choice& choice, Lease lease) {
-  const bool in_nodes = comm->topology.largest_node() > 1;
-  if (choice.candidates.front().type == DataType::float32)
-    return std::make_shared<TypedPlan<HostArrays<float>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
-  return std::make_shared<TypedPlan<HostArrays<double>>>(std::move(comm), choice.candidates, std::move(lease), nullptr, in_nodes);
-}
+class HostPlanMemory final : public PlanMemory {
+ public:
+  CallerMemory& caller() override { return caller_; }
+  std::unique_ptr<Step> make_step(const CommunicatorState& comm, Channel channel, const AllreduceConfig& config,
+                                  ExchangeSpec whole) override {
+    const bool in_nodes = comm.topology.largest_node() > 1;
+    if (config.type == DataType::float32)
+      return std::make_unique<TypedStep<HostArrays<float>>>(comm, channel, config, whole, nullptr, in_nodes);
+    return std::make_unique<TypedStep<HostArrays<double>>>(comm, channel, config, whole, nullptr, in_nodes);
+  }
+
+ private:
+  HostCaller caller_;
+};
 
 }  // namespace
 
@@ -270,10 +442,10 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   std::shared_ptr<PlanImpl> plan;
   std::string in_force;
   comm->agree("making a plan", "plan", config.name, [&] {
-    if (config.memory == MemorySpace::cuda)
-      plan = make_device_plan(comm, choice.candidates, std::move(lease), needs);
-    else
-      plan = make_on_host(comm, choice, std::move(lease));
+    const bool on_host = config.memory == MemorySpace::host;
+    plan = std::make_shared<PlanImpl>(comm, choice.candidates, std::move(lease),
+                                      on_host ? std::make_unique<HostPlanMemory>() : make_device_memory(needs));
+    if (!on_host) plan->explanation = needs.explanation;
     plan->explanation.insert(0, choice.explanation);
     in_force = travel_text(plan->config);
     if (find_allreduce(plan->config.algorithm).sparse() && plan->config.threshold != "exact")

@@ -8,104 +8,69 @@
 #include <weir/weir.hpp>
 
 #include "base/state.hpp"
-#include "collectives/allreduce.hpp"
 #include "communicator/asynchronous_call.hpp"
-#include "communicator/input_error.hpp"
 #include "communicator/leases.hpp"
-#include "plan/step_outcome.hpp"
+#include "plan/step.hpp"
+#include "plan/trials.hpp"
 
 namespace weir::detail {
 
-/// A sparse vector, or a dense one if `indices` is nullptr. It lies in the plan's memory space and has the type in which the plan
-/// sums.
-struct AnyVector {
-  const std::uint32_t* indices = nullptr;
-  const void* values = nullptr;
-  std::int64_t count = 0;
-};
-
-/// One plan, independent of its element type.
-class PlanImpl : public AsynchronousCall {
+/// One plan. It has one step, or one for each candidate while automatic choice tries several; the candidate whose turn it is then
+/// runs.
+class PlanImpl final : public AsynchronousCall {
  public:
-  /// Has the counters of all `candidates`. The first candidate is in force.
-  PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease);
+  /// Has the counters of all `candidates`. The first candidate is in force. Several are tried in turn. In CUDA memory all of them
+  /// must keep a residual of the same elements.
+  PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease,
+           std::unique_ptr<PlanMemory> memory);
+  ~PlanImpl() override { memory_->drain(); }
 
-  /// Starts a run. The gradient is either `dense` or `sparse_only`. All ranks report null pointers, wrong sizes and wrong memory.
-  void start(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
-    begin(dense, sparse_only, count, type, stream, false);
+  /// Starts a run. `dense` is the gradient if the update is to overwrite it, else nullptr. All ranks report null pointers, wrong
+  /// sizes and wrong memory.
+  void start(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream = nullptr) {
+    begin(dense, gradient, count, type, stream, false);
   }
   /// Does the same as start(), and waits until the run has finished.
-  void run_to_end(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream = nullptr) {
-    begin(dense, sparse_only, count, type, stream, true);
+  void run_to_end(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream = nullptr) {
+    begin(dense, gradient, count, type, stream, true);
     wait();
   }
-  virtual void reset() = 0;
+  void reset();
   /// See AllreducePlan::scale_residual. Must not be called while a run is in flight.
-  virtual void scale(double factor) = 0;
+  void scale(double factor);
   /// Visits all that reset() resets. Throws Error(WEIR_ERR_BUSY) while a run is in flight. A state can be restored only to a plan
   /// that the same rank, among the same number of ranks, made with the same configuration and candidates. Throws
   /// Error(WEIR_ERR_ARGUMENT) if the state shows that this was not so. Each rank restores on its own: the caller must ensure that
   /// all ranks restore, or none.
   void visit_state(StateVisitor& visitor);
-  [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
-  [[nodiscard]] virtual AnyVector update() const = 0;
-  [[nodiscard]] virtual AnyVector residual() const = 0;
-  [[nodiscard]] virtual std::int64_t residual_begin() const = 0;
+  [[nodiscard]] std::int64_t memory_bytes() const;
+  [[nodiscard]] AnyVector update() const { return current_->update(); }
+  [[nodiscard]] AnyVector residual() const { return holder().residual(); }
+  [[nodiscard]] std::int64_t residual_begin() const { return holder().residual_begin(); }
   /// See AllreducePlan.
   [[nodiscard]] std::int64_t encoded_bytes();
   std::int64_t encode(std::span<const float> gradient, std::span<std::byte> out);
+  [[nodiscard]] std::int64_t counter(std::string_view name) const;
   /// Ends the plan for its owner. A run in flight is finished for the sake of other ranks, and no longer writes a dense result. See
   /// detail::retire.
   [[nodiscard]] bool retire() noexcept;
-  /// Returns true if the caller's gradient may still be touched.
-  [[nodiscard]] bool has_owner() const { return has_owner_; }
-  /// Returns true if the caller's gradient stays valid until the run has finished.
-  [[nodiscard]] bool caller_waits() const { return caller_waits_; }
-  /// Returns the exchange for which the algorithm of `candidate` is built.
-  [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate) const;
-  /// Returns how many runs have delivered. The density schedule counts by it when a rank encodes.
-  [[nodiscard]] std::int64_t delivered_runs() const { return state_.delivered_runs; }
-  /// Returns how many of these were runs of all ranks together, that is, not encoded. The density schedule counts by it in such
-  /// runs.
-  [[nodiscard]] std::int64_t common_runs() const { return state_.delivered_runs - state_.encoded_runs; }
 
   AllreduceConfig config;   ///< in force; `algorithm` and the wire settings are those that `auto` stands for now
   std::string explanation;  ///< the explanation of the choice of algorithm, followed by the plan's own
   Statistics statistics;
-  /// See AllreducePlan.
-  [[nodiscard]] std::int64_t counter(std::string_view name) const;
 
  protected:
   void completed() override;
-  void forget_runs() {
-    statistics = {};
-    state_ = {};
-    for (Counter& counter : counters_) counter.runs = 0;
-  }
-  /// Visits the state of the plan's steps, and the state of the trials.
-  virtual void visit_steps(StateVisitor& visitor) = 0;
-  virtual task<void> execute(void* dense, const void* sparse_only, ErrorReport input_error) = 0;
-  /// Returns true if the network reads and writes the caller's gradient during the next run. The same on all ranks.
-  [[nodiscard]] virtual bool in_place() const = 0;
-  /// Prepares the encoding of this plan's gradients. Returns the most bytes of one. Throws Error(WEIR_ERR_STATE) if the plan cannot
-  /// encode.
-  virtual std::int64_t prepare_encoding() = 0;
-  /// Encodes one gradient after prepare_encoding(), with the plan's state as a run needs it. Returns the bytes written.
-  virtual std::int64_t encode_run(const float* gradient, std::byte* out) = 0;
-  /// Returns the error in the memory that the caller gave to a run, if any.
-  [[nodiscard]] virtual InputError memory_error(const void* gradient, void* stream) = 0;
-  /// Returns what happens to a run whose ranks have agreed on this error. Without an error the run is delivered.
-  [[nodiscard]] Verdict verdict_of(ErrorReport input_error) const;
-  /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of a refused run.
-  void conclude(const StepOutcome& outcome);
 
  private:
-  /// Holds what is kept between runs, besides the state of the steps.
+  /// Holds what is kept between runs, besides the state of trials and steps.
   struct State {
     std::int64_t runs = 0;
-    std::int64_t delivered_runs = 0;
-    std::int64_t encoded_runs = 0;  ///< of `delivered_runs`
+    std::int64_t delivered_runs = 0;  ///< the density schedule counts by it when a rank encodes
+    std::int64_t encoded_runs = 0;    ///< of `delivered_runs`
 
+    /// Returns how many runs of all ranks together have delivered. The density schedule counts by it in such runs.
+    [[nodiscard]] std::int64_t common_runs() const { return delivered_runs - encoded_runs; }
     void visit(StateVisitor& visitor);
   };
 
@@ -114,16 +79,48 @@ class PlanImpl : public AsynchronousCall {
     std::int64_t runs = 0;
   };
 
+  /// Returns the exchange for which the algorithm of `candidate` is built.
+  [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate) const;
   [[nodiscard]] std::vector<Counter>::iterator find_counter(std::string_view name);
   /// See UpdateInfo.
   [[nodiscard]] double residual_norm() const;
-  void begin(void* dense, const void* sparse_only, std::int64_t count, DataType type, void* stream, bool caller_waits);
+  /// Returns the step that holds the residual: the last candidate until the next has taken it over.
+  [[nodiscard]] const Step& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
+  [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
+
+  [[nodiscard]] InputError what_is_wrong(const void* gradient, std::int64_t count, DataType type, void* stream);
+  void begin(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream, bool caller_waits);
+  task<void> execute(StepInput input);
+  task<void> apply(const StepOutcome& outcome, Verdict verdict, void* dense);
+  /// Returns what happens to a run whose ranks have agreed on this error. Without an error the run is delivered.
+  [[nodiscard]] Verdict verdict_of(ErrorReport input_error) const;
+  /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of a refused run.
+  void conclude(const StepOutcome& outcome);
+  /// Throws Error(WEIR_ERR_STATE) if the plan cannot encode. Returns the most bytes of one encoded gradient.
+  std::int64_t prepare_encoding();
+
+  // Candidates take turns.
+  void use(std::size_t turn);
+  void take_turns();
+  task<void> compare();
+  void log_times() const;
+  void go_on();
+  void drop_steps();
+  void add_leftover(StepInput& input);
+  void end_hand_over(void* result);
+  void visit_trials(StateVisitor& visitor, Trials& trials);
 
   Lease lease_;
   State state_;
   std::vector<Counter> counters_;
-  bool has_owner_ = true;
-  bool caller_waits_ = false;
+  bool has_owner_ = true;  // the caller's gradient may still be touched
+  std::unique_ptr<PlanMemory> memory_;
+  Trials trials_;
+  std::vector<std::uint64_t> times_;  // of all candidates, followed by scratch
+  std::vector<std::unique_ptr<Step>> steps_;
+  std::string candidates_;  // their names
+  Step* current_ = nullptr;
+  Buffer<std::byte> gradient_;  // with the residual that is handed on
 };
 
 /// Collective; see AllreducePlan.

@@ -9,7 +9,6 @@
 #include "collectives/allreduce.hpp"
 #include "communicator/input_error.hpp"
 #include "contribution/threshold.hpp"
-#include "plan/compression.hpp"
 
 namespace weir {
 namespace {

@@ -1,13 +1,17 @@
-// plan_config.hpp: checks a configuration, names the fields that ranks agree on, and computes the density schedule. Sends no
-// messages.
+// plan_config.hpp: what a configuration means: checks, the fields that ranks agree on, the density schedule, the compressor and its
+// error feedback, and the algorithm that `auto` stands for.
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 #include <weir/weir.hpp>
 
 #include "collectives/allreduce.hpp"
 #include "communicator/config_card.hpp"
+#include "compress/compressor.hpp"
+#include "contribution/error_feedback.hpp"
 #include "contribution/threshold.hpp"
 
 namespace weir {
@@ -39,4 +43,36 @@ void check_config(const AllreduceConfig& config);
 /// Returns the largest k of any sparse iteration.
 [[nodiscard]] std::int64_t largest_k(const AllreduceConfig& config);
 
+// Compressors and error feedback.
+
+/// Returns the compressor of a configuration that names an algorithm; the algorithm's row supplies the default. Throws
+/// Error(WEIR_ERR_ARGUMENT) for unknown names and parameters, and if the algorithm cannot carry the compressor's output; the text
+/// then lists the algorithms that can.
+[[nodiscard]] compress::Compressor compressor_of(const AllreduceConfig& config);
+/// Returns the error feedback in force: none, residual or ef21.
+[[nodiscard]] Feedback feedback_of(const AllreduceConfig& config, const compress::Compressor& compressor);
+/// Returns how a gradient is prepared before it is added to the residual.
+[[nodiscard]] FeedbackRules feedback_rules(const AllreduceConfig& config, const compress::Compressor& compressor, int ranks);
+/// Throws Error(WEIR_ERR_ARGUMENT) if the configuration's compressor and error feedback do not suit each other.
+void check_compression(const AllreduceConfig& config);
+/// Returns a text such as "qsgd levels=7,bucket=512", for messages and for comparison between ranks.
+[[nodiscard]] std::string compression_text(const AllreduceConfig& config);
+/// Returns a text such as "packed_allgather of qsgd levels=7,bucket=512, error_feedback none" for a configuration that names an
+/// algorithm.
+[[nodiscard]] std::string travel_text(const AllreduceConfig& config);
+
 }  // namespace weir
+
+namespace weir::detail {
+
+struct Choice {
+  std::vector<AllreduceConfig> candidates;  ///< the first is the prediction's choice; the others are worth a trial
+  std::string explanation;                  ///< the costs that led to the choice, as a table in text
+};
+
+/// Collective. Returns rank 0's choice on every rank. It compares the cost functions of all algorithms that can run here, with the
+/// wire formats and the value types that `config` allows. Returns more than one candidate only if config.trial_iterations is not 0:
+/// the cheapest of up to three algorithms, each predicted to take at most 1.5 times as long as the first.
+[[nodiscard]] Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config);
+
+}  // namespace weir::detail

@@ -1,262 +1,155 @@
-// step.hpp: gradient in, update out, with one algorithm; and the state kept between runs. A run is dense, packed or sparse; the
-// iteration decides which. Both memories share one control flow.
+// step.hpp: gradient in, update out, with one algorithm, in either memory; and what a plan and its steps tell each other.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
-#include "base/error.hpp"
-#include "base/log.hpp"
+#include "base/state.hpp"
 #include "collectives/allreduce.hpp"
-#include "collectives/switch_groups.hpp"
+#include "collectives/node_shards.hpp"
+#include "communicator/caller_memory.hpp"
 #include "communicator/communicator.hpp"
-#include "contribution/host_arrays.hpp"
-#include "plan/compression.hpp"
-#include "plan/dense_run.hpp"
+#include "compress/compressor.hpp"
+#include "contribution/selection_setup.hpp"
 #include "plan/encoded.hpp"
-#include "plan/estimate.hpp"
-#include "plan/packed_run.hpp"
-#include "plan/plan_config.hpp"
-#include "plan/sparse_run.hpp"
-#include "plan/step_outcome.hpp"
 
 namespace weir::detail {
 
-template <class Arrays>
+/// The input of a run.
+struct StepInput {
+  void* dense = nullptr;           ///< the gradient if the update is to overwrite it, else nullptr
+  const void* gradient = nullptr;  ///< in any case
+  ErrorReport input_error;         ///< the error in it on this rank, if any
+  std::int64_t iteration = 0;      ///< of the density schedule
+  bool caller_waits = false;       ///< the gradient stays valid until the run has finished
+};
+
+/// How the messages of a run ended. The same on every rank except `selected_local`.
+struct StepOutcome {
+  ErrorReport input_error;  ///< the largest error of any rank; if set, nothing is delivered
+  bool sparse = false;      ///< true after an exchange of entries
+  std::int64_t k = 0;
+  std::int64_t selected_local = 0, selected_global = 0;
+  bool rethresholded = false;               ///< the local threshold was evaluated again
+  std::span<const CounterInfo> counters{};  ///< of the algorithm
+  std::uint32_t counted = 0;                ///< bit i: the run counts for counter i
+};
+
+/// What a plan does with an outcome.
+enum class Verdict {
+  delivered,
+  skipped,  ///< the update is 0
+  refused   ///< the gradient stays as it is, and the run ends with an error
+};
+
+/// A sparse vector, or a dense one if `indices` is nullptr. It lies in the plan's memory space and has the type in which the plan
+/// sums.
+struct AnyVector {
+  const std::uint32_t* indices = nullptr;
+  const void* values = nullptr;
+  std::int64_t count = 0;
+};
+
+/// One algorithm of a plan, and the state kept between its runs. Independent of the element type.
 class Step {
  public:
-  using G = typename Arrays::Gradient;
-  using T = typename Arrays::Value;
+  virtual ~Step() = default;
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
 
-  /// `configuration` names an algorithm. `whole` is the exchange that the step is for. `channel` is that of the plan's runs. In
-  /// CUDA memory dense runs need `nccl`. Algorithms that shard need it too, and run flat without it. `comm` and what `whole` refers
-  /// to must outlive the step.
-  Step(const CommunicatorState& comm, Channel channel, const AllreduceConfig& configuration, const ExchangeSpec& whole,
-       NcclGroups* nccl, bool in_nodes)
-      : compressor_(compressor_of(configuration)),
-        config_(in_force(configuration, whole, compressor_)),
-        row_(row_in_force(comm, config_)),
-        in_nodes_(in_nodes && row_.sharded),
-        exchange_(exchange_in_force(whole, row_, in_nodes_)),
-        arrays_(channel, whole.stream, exchange_.count, values_on_host(), whole.threads),
-        estimate_(config_.error_feedback == Feedback::ef21 ? config_.count : 0, whole.divisor, arrays_) {
-    const bool propagates = config_.non_finite == NonFinite::propagate;
-    if (row_.dense() && !compressor_)
-      dense_.emplace(Arrays::make_dense(row_.name, whole, nccl), config_.count, propagates, arrays_);
-    else if (config_.dense_iterations > 0)
-      dense_.emplace(Arrays::make_dense(algorithm_of_dense_runs(), of_dense_runs(whole), nccl), config_.count, propagates, arrays_);
-    const FeedbackRules feedback = feedback_rules(config_, compressor_, whole.ranks);
-    if (row_.sparse()) {
-      const ContributionRules rules{.selection = selection_of(config_, row_, compressor_, exchange_),
-                                    .most_selected = exchange_.largest_local,
-                                    .feedback = feedback,
-                                    .keeps_residual = config_.error_feedback != Feedback::none,
-                                    .refuses_non_finite = !propagates,
-                                    .wire = exchange_.wire()};
-      sparse_.emplace(config_, whole, exchange_, row_, rules, nccl, in_nodes_, arrays_, estimate_);
-    }
-    if constexpr (compresses) {
-      if (compressor_ && !row_.sparse())
-        packed_.emplace(config_, whole, row_, compressor_, feedback, nccl, in_nodes_, arrays_, estimate_);
-    }
-  }
-
-  /// Sends and receives all messages of a run.
-  task<StepOutcome> exchange(Channel channel, StepInput<G> input) {
-    if (sparse_) sparse_->forget_update();
-    const std::int64_t k = scheduled(input.iteration);
-    if (!input.input_error && (k < 0 || estimate_) && input.dense == nullptr && config_.count > 0)
-      input.input_error = ErrorReport(InputError::dense_only, channel.rank());
-    if (k >= 0) co_return co_await sparse_->exchange(channel, input, k);
-    if constexpr (compresses) {
-      if (packed_ && input.iteration >= config_.dense_iterations)
-        co_return co_await packed_->exchange(channel, input.dense, input.input_error, input.iteration);
-    }
-    co_return co_await dense_->exchange(channel, input.dense, input.input_error);
-  }
+  /// Sends and receives all messages of a run. After an exchange of entries the caller's gradient must not be touched until
+  /// apply().
+  virtual task<StepOutcome> exchange(Channel channel, StepInput input) = 0;
   /// Does the rest of the run, without messages. `has_owner`: the caller's gradient may still be touched.
-  void apply(const StepOutcome& outcome, Verdict verdict, bool has_owner, G* dense) {
-    if (outcome.sparse)
-      sparse_->apply(verdict, has_owner, has_owner ? dense : nullptr);
-    else if (verdict == Verdict::skipped)
-      arrays_.fill_zero(dense, config_.count);
-  }
+  virtual void apply(const StepOutcome& outcome, Verdict verdict, bool has_owner, void* dense) = 0;
 
-  // Runs without messages; see PlanImpl.
-
-  /// Returns the most bytes of one encoded gradient.
-  std::int64_t prepare_encoding() {
-    const std::string_view why = why_not_encoded();
-    if (!why.empty()) fail(WEIR_ERR_STATE, "plan '{}' cannot encode: {}", config_.name, why);
-    if (!writer_) writer_.emplace(compressor_, config_.count, exchange_.largest_local, exchange_.wire());
-    return writer_->most_bytes();
-  }
+  /// Prepares runs without messages; see PlanImpl. Returns the most bytes of one encoded gradient.
+  std::int64_t prepare_encoding();
   /// Returns how many bytes it has written: 0 if the outcome has an error, and encode_zeros() then writes the message.
-  std::int64_t encode(const float* gradient, std::int64_t iteration, std::byte* out, StepOutcome& outcome) {
-    if constexpr (encodes) {
-      if (sparse_) {
-        sparse_->forget_update();
-        outcome.k = scheduled(iteration);
-        return sparse_->encode(*writer_, gradient, outcome.k, iteration, out, outcome);
-      }
-      outcome.k = config_.count;
-      if (config_.non_finite != NonFinite::propagate && kernels::host::count_non_finite(gradient, config_.count) > 0) {
-        outcome.input_error = ErrorReport(InputError::non_finite, exchange_.topology->rank());
-        return 0;
-      }
-      outcome.selected_local = config_.count;
-      return packed_->encode(*writer_, gradient, iteration, out);
-    }
-    return 0;
-  }
+  virtual std::int64_t encode(const float* gradient, std::int64_t iteration, std::byte* out, StepOutcome& outcome) = 0;
   std::int64_t encode_zeros(std::byte* out) { return writer_->write_zeros(out); }
 
-  void reset() {
-    estimate_.reset();
-    for_each_part([](auto& part) { part.reset(); });
-  }
+  virtual void reset() = 0;
   /// Multiplies by `factor` what is kept of gradients.
-  void scale(double factor) {
-    estimate_.scale(factor);
-    for_each_part([&](auto& part) { part.scale(factor); });
-    arrays_.finish();
-  }
+  virtual void scale(double factor) = 0;
   /// Visits all that reset() resets, and the description of what it belongs to.
-  void visit_state(StateVisitor& visitor) {
-    const Region mine = range_of(config_.count, residual_begin(), residual_size());
-    visitor.text("algorithm", config_.algorithm, Share::layout);
-    visitor.fixed("residual_begin", residual_begin(), Share::layout);
-    if (sparse_) sparse_->visit_algorithm(visitor, mine);
-    const StateVisitor::Copy copy = [this](void* to, const void* from, std::int64_t bytes) { arrays_.copy(to, from, bytes); };
-    if (compressor_) visitor.text("compressor", compression_text(config_), Share::layout);
-    {
-      const StateVisitor::Placed placed(visitor, {Share::summed, mine});
-      if (sparse_)
-        sparse_->visit_residual(visitor, copy);
-      else if (packed_)
-        packed_->visit_state(visitor, copy);
-      else
-        visitor.array("residual", static_cast<T*>(nullptr), 0, copy);
-    }
-    estimate_.visit_state(visitor, copy);
-    if (visitor.restores() && sparse_) sparse_->forget_update();
-  }
+  virtual void visit_state(StateVisitor& visitor) = 0;
   /// Returns true if both steps keep the same state, so that it can be moved. The answer is the same on all ranks.
-  [[nodiscard]] bool keeps_the_same(const Step& other) const {
-    return compressor_.row == other.compressor_.row && compressor_.parameters == other.compressor_.parameters &&
-           sums_in_nodes() == other.sums_in_nodes();
-  }
+  [[nodiscard]] bool keeps_the_same(const Step& other) const;
   /// Moves the state of `last`, which keeps the same state, into this step, which must be as new. `last` is as new afterwards.
-  void take_residual(Step& last) {
-    estimate_.take(last.estimate_);
-    if (sparse_ && last.sparse_) sparse_->take(*last.sparse_);
-    if (packed_ && last.packed_) packed_->take(*last.packed_);
-    last.reset();
-  }
+  virtual void take_residual(Step& last) = 0;
+  /// Adds the residual to a whole gradient, in host memory.
+  virtual void add_residual(void* gradient) const = 0;
 
-  [[nodiscard]] std::int64_t memory_bytes() const {
-    return arrays_.memory_bytes() + estimate_.memory_bytes() + (dense_ ? dense_->memory_bytes() : 0) +
-           (sparse_ ? sparse_->memory_bytes() : 0) + (packed_ ? packed_->memory_bytes() : 0) +
-           (writer_ ? writer_->memory_bytes() : 0);
-  }
-  [[nodiscard]] std::int64_t residual_begin() const { return sparse_ ? sparse_->begin() : packed_ ? packed_->begin() : 0; }
-  [[nodiscard]] std::span<const T> residual() const {
-    return sparse_ ? sparse_->residual() : packed_ ? packed_->residual() : std::span<const T>();
-  }
-  [[nodiscard]] SparseVector<T> update() const { return sparse_ ? sparse_->update() : SparseVector<T>{}; }
+  [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
+  [[nodiscard]] virtual AnyVector update() const = 0;
+  [[nodiscard]] virtual AnyVector residual() const = 0;
+  /// Return the range of elements of which this rank keeps a residual.
+  [[nodiscard]] std::int64_t residual_begin() const { return map_ && owns() ? map_->begin(map_->mine()) : 0; }
+  [[nodiscard]] std::int64_t residual_size() const { return !map_ ? config_.count : owns() ? map_->size(map_->mine()) : 0; }
   /// Returns true if the run of that iteration exchanges the gradient in place. The same on all ranks.
   [[nodiscard]] bool in_place(std::int64_t iteration) const { return scheduled(iteration) < 0; }
   [[nodiscard]] const AllreduceConfig& config() const { return config_; }
-  [[nodiscard]] Explanation explanation() const { return sparse_ ? sparse_->explanation() : Explanation{}; }
+  [[nodiscard]] virtual Explanation explanation() const = 0;
 
- private:
-  static constexpr bool encodes = std::is_same_v<Arrays, HostArrays<float>>;
-  static constexpr bool compresses = std::is_same_v<T, float>;
+ protected:
+  /// See TypedStep.
+  Step(const CommunicatorState& comm, const AllreduceConfig& configuration, const ExchangeSpec& whole, bool in_nodes);
 
-  [[nodiscard]] static AllreduceConfig in_force(AllreduceConfig config, const ExchangeSpec& whole,
-                                                const compress::Compressor& compressor) {
-    config.error_feedback = feedback_of(config, compressor);
-    config.algorithm_parameters = whole.parameters.text();
-    config.compressor = compressor ? compressor.row->name : "none";
-    config.compressor_parameters = compressor.parameters.text();
-    const AllreduceRow& row = find_allreduce(config.algorithm);
-    if (!row.sparse()) return config;
-    const ThresholdMethod threshold = threshold_in_force(config, row.threshold);
-    config.threshold = threshold.row->name;
-    config.threshold_parameters = threshold.parameters.text();
-    return config;
-  }
-  /// Returns the algorithm's row, or the row that replaces it if the transport lacks what the algorithm needs. Logs what differs
-  /// from the name.
-  [[nodiscard]] static const AllreduceRow& row_in_force(const CommunicatorState& comm, const AllreduceConfig& config) {
-    const AllreduceRow& row = find_allreduce(config.algorithm);
-    const auto say = [&](std::string_view what) {
-      log(comm.settings.log, LogLevel::info, "rank {}: plan '{}': {} {}", comm.topology.rank(), config.name, row.name, what);
-    };
-    if (row.needs_allreduce && comm.transport->native_allreduce() == nullptr) {
-      say("runs as dense_ring: the transport has no allreduce of its own");
-      return find_allreduce("dense_ring");
-    }
-    if (row.sharded && comm.topology.largest_node() == 1) say("runs flat: there is one rank per node");
-    if (row.by_switch) say(switch_groups_text(comm.topology));
-    return row;
-  }
-  /// Returns the exchange in force. If entries travel and the algorithm shards, it is that among the owners of this rank's shard.
-  [[nodiscard]] static ExchangeSpec exchange_in_force(const ExchangeSpec& whole, const AllreduceRow& row, bool in_nodes) {
-    ExchangeSpec exchange = row.sparse() && in_nodes ? spec_of_own_shard(whole) : whole;
-    exchange.along_switches = row.by_switch && exchange.ranks == whole.topology->node_count();
-    return exchange;
-  }
-  [[nodiscard]] std::int64_t values_on_host() const {
-    if (!row_.sparse()) return 0;
-    const SelectionSetup setup = selection_of(config_, row_, compressor_, exchange_);
-    return setup.estimates() ? setup.capacity() : 0;
-  }
-
-  [[nodiscard]] std::string_view algorithm_of_dense_runs() const {
-    return row_.dense() ? row_.name : in_nodes_ ? "dense_torus2d" : Arrays::flat_dense;
-  }
-  /// Applies feedback_gain, by which dense runs multiply gradients, too.
-  [[nodiscard]] ExchangeSpec of_dense_runs(ExchangeSpec whole) const {
-    whole.divisor /= config_.feedback_gain;
-    return whole;
-  }
   /// Returns k of an iteration; a negative number for one that is not sparse.
-  [[nodiscard]] std::int64_t scheduled(std::int64_t iteration) const { return sparse_ ? scheduled_k(config_, iteration) : -1; }
-
-  /// Returns true if the ranks of a node sum their gradients first, and each keeps the residual of its shard.
-  [[nodiscard]] bool sums_in_nodes() const { return (sparse_ && sparse_->in_nodes()) || (packed_ && packed_->in_nodes()); }
-  [[nodiscard]] std::int64_t residual_size() const { return sparse_ ? sparse_->size() : packed_ ? packed_->size() : config_.count; }
-  /// Returns why encode() is refused, or an empty text if it is not.
-  [[nodiscard]] std::string_view why_not_encoded() const {
-    if (!encodes && config_.memory == MemorySpace::cuda) return "its memory is cuda; encode takes host memory";
-    if (!encodes) return "its type is float64; encode takes float32";
-    if (!compressor_ || compressor_.row->carriage == compress::Carriage::linear)
-      return "its compressor has dense values summed; name one that is sparse or packed, such as top_k or block_quantise";
-    if (sums_in_nodes()) return "its algorithm sums within nodes first; name a flat one, such as oktopk or packed_allgather";
-    if (config_.error_feedback == Feedback::ef21) return "error_feedback is ef21; choose residual or none";
-    if (config_.dense_iterations > 0) return "its first runs are dense; dense_iterations must be 0";
-    return {};
+  [[nodiscard]] std::int64_t scheduled(std::int64_t iteration) const;
+  /// Returns true if the run of an iteration that is not sparse compresses the gradient.
+  [[nodiscard]] bool packs(std::int64_t iteration) const {
+    return compressor_ && !row_.sparse() && iteration >= config_.dense_iterations;
   }
-  /// Calls `f` with each part that keeps state.
-  template <class F>
-  void for_each_part(F f) {
-    if (sparse_) f(*sparse_);
-    if (packed_) f(*packed_);
-  }
+  /// Returns how this rank selects what it contributes to `exchange_`.
+  [[nodiscard]] SelectionSetup selection() const;
+  [[nodiscard]] Draw draw(std::int64_t iteration) const;
+  /// Returns false if this rank of a node has no shard: it only passes gradients on and receives the result.
+  [[nodiscard]] bool owns() const { return !map_ || map_->mine() >= 0; }
+  [[nodiscard]] bool keeps_residual() const { return config_.error_feedback != Feedback::none; }
+  [[nodiscard]] bool propagates() const { return config_.non_finite == NonFinite::propagate; }
+  /// Returns a text that says why encode() is refused, or an empty one if it is not.
+  [[nodiscard]] std::string_view why_not_encoded() const;
 
-  compress::Compressor compressor_;
-  AllreduceConfig config_;
+  const compress::Compressor compressor_;
+  const AllreduceConfig config_;  // in force
   const AllreduceRow& row_;
-  bool in_nodes_;
-  ExchangeSpec exchange_;
-  Arrays arrays_;
-  Estimate<Arrays> estimate_;
-  std::optional<DenseRun<Arrays>> dense_;
-  std::optional<PackedRun<Arrays>> packed_;
-  std::optional<SparseRun<Arrays>> sparse_;
+  const std::optional<ShardMap> map_;  // of the gradient, if the ranks of a node sum theirs first and each keeps a shard's residual
+  const ExchangeSpec exchange_;        // of entries: that of this rank's shard if there are shards
   std::optional<encoded::Writer> writer_;  // present once something has been encoded
 };
+
+/// Returns the exchange among the owners of `shard`. Shard 0 is the largest.
+[[nodiscard]] ExchangeSpec spec_of_shard(const ExchangeSpec& whole, const ShardMap& map, int shard);
+
+/// The memory of a plan: its callers' arrays, and the steps that work there.
+class PlanMemory {
+ public:
+  virtual ~PlanMemory() = default;
+  [[nodiscard]] virtual CallerMemory& caller() = 0;
+  /// Makes the step of a configuration that names an algorithm. `whole` is the exchange that the step is for, and `channel` that of
+  /// the plan's runs. `comm`, what `whole` refers to, and this object must outlive the step.
+  [[nodiscard]] virtual std::unique_ptr<Step> make_step(const CommunicatorState& comm, Channel channel,
+                                                        const AllreduceConfig& config, ExchangeSpec whole) = 0;
+  /// Waits until all work of steps is done.
+  virtual void drain() noexcept {}
+};
+
+/// Holds the resources that a plan in CUDA memory acquires together with other ranks.
+struct DeviceNeeds {
+  NcclGroups* nccl = nullptr;  ///< nullptr if the plan does not need NCCL
+  bool in_nodes = false;       ///< algorithms that shard can use NCCL for the sums in their nodes
+  std::string explanation;     ///< describes how the plan runs
+};
+
+/// Collective. `config` is the agreed one, for CUDA memory. Throws the same Error on all ranks if a dense plan cannot have NCCL.
+[[nodiscard]] DeviceNeeds connect_device(CommunicatorState& comm, const AllreduceConfig& config, int tag);
+/// Makes the memory of a plan on the thread's current GPU. Throws Error(WEIR_ERR_UNSUPPORTED) in a build without CUDA.
+[[nodiscard]] std::unique_ptr<PlanMemory> make_device_memory(const DeviceNeeds& needs);
 
 }  // namespace weir::detail

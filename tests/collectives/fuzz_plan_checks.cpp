@@ -11,7 +11,6 @@
 #include "collectives/oktopk_volume.hpp"
 #include "contribution/threshold.hpp"
 #include "fuzz_plan_record.hpp"
-#include "plan/compression.hpp"
 #include "plan/plan_config.hpp"
 #include "support/oracle.hpp"
 #include "support/rank_check.hpp"

@@ -5,7 +5,7 @@
 #include "collectives/allreduce.hpp"
 #include "compress/compressor.hpp"
 #include "model/choose.hpp"
-#include "plan/compression.hpp"
+#include "plan/plan_config.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"

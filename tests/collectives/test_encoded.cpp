@@ -5,8 +5,8 @@
 #include <tuple>
 
 #include "compress/compressor.hpp"
-#include "plan/compression.hpp"
 #include "plan/encoded.hpp"
+#include "plan/plan_config.hpp"
 #include "support/algorithm_parameters.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"

@@ -9,7 +9,7 @@
 #endif
 
 #include "compress/compressor.hpp"
-#include "plan/compression.hpp"
+#include "plan/plan_config.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"

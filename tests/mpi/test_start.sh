@@ -72,16 +72,16 @@ ended 0 0; ended 1 0
 echo "two jobs on the same ports"
 
 anew
-WEIR_TIMEOUT=2
+WEIR_TIMEOUT=1
 for rank in 0 2; do start $rank 4; done
 for rank in 0 2; do
   ended $rank 1
-  says $rank err "after 2 s, ranks 1 and 3 of 4 have not come to rank 0, which listens at 127.0.0.1:$((port + 1))"
+  says $rank err "after 1 s, ranks 1 and 3 of 4 have not come to rank 0, which listens at 127.0.0.1:$((port + 1))"
 done
 anew
 start 1 2
 ended 1 1
-says 1 err "rank 1 of 2 on $(hostname) has not found rank 0 at 127.0.0.1 in 2 s (127.0.0.1:$((port + 1)): Connection refused"
+says 1 err "rank 1 of 2 on $(hostname) has not found rank 0 at 127.0.0.1 in 1 s (127.0.0.1:$((port + 1)): Connection refused"
 anew
 start 1 2 MASTER_ADDR=no-such-host.invalid
 ended 1 1
@@ -94,6 +94,12 @@ start 0 3; start 1 2; start 2 3
 for rank in 0 1 2; do
   ended $rank 1
   says $rank err "WORLD_SIZE is 2 at rank 1 on $(hostname), and 3 at rank 0 on $(hostname): give all processes of a job the same"
+done
+anew
+start 0 2; start 1 2 WEIR_INTERFACE=absent
+for rank in 0 1; do
+  ended $rank 1
+  says $rank err "rank 1 on $(hostname): WEIR_INTERFACE is 'absent': this host has lo"
 done
 anew
 start 0 2 MASTER_ADDR=
@@ -162,8 +168,8 @@ if [ "$(id -u)" = 0 ] && unshare -mn true 2> /dev/null; then
   unshare -mn bash -c '
     ip link set lo up
     ip link add dead type dummy && ip addr add 10.99.0.1/24 dev dead && ip link set dead up
-    RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.99.0.2 MASTER_PORT=29500 WEIR_TIMEOUT=3 "$0"' "$program" > "$work/0.out" 2> "$work/0.err"
-  says 0 err "has not found rank 0 at 10.99.0.2 in 3 s (10.99.0.2:29501: "
+    RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.99.0.2 MASTER_PORT=29500 WEIR_TIMEOUT=1 "$0"' "$program" > "$work/0.out" 2> "$work/0.err"
+  says 0 err "has not found rank 0 at 10.99.0.2 in 1 s (10.99.0.2:29501: "
   says 0 err "that no firewall closes ports 29501 to 29516"
   echo "a firewall"
 else

@@ -229,6 +229,14 @@ TEST_CASE("processes of other jobs, sizes and versions are refused with a reason
     REQUIRE(job.join(other).hear() == text);
     REQUIRE(job.root.hear() == text);
   }
+  SECTION("a problem of one process") {
+    Job job(2);
+    Hello other = hello_of(1, 2);
+    other.problem = "WEIR_INTERFACE is 'eth9': this host has lo";
+    const std::string text = "refused rank 1 on host: WEIR_INTERFACE is 'eth9': this host has lo";
+    REQUIRE(job.join(other).hear() == text);
+    REQUIRE(job.root.hear() == text);
+  }
   SECTION("a rank twice") {
     Job job(3);
     Process first = job.join(hello_of(1, 3));

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "catalogue/thresholds/estimators.hpp"
-#include "contribution/selector.hpp"
+#include "contribution/contribution.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inputs.hpp"
@@ -23,21 +23,23 @@ namespace {
 template <class T>
 class HostSelector {
  public:
-  explicit HostSelector(const SelectionSetup& setup) : memory_({}, nullptr, setup.count, 0), selector_(setup, memory_) {}
+  explicit HostSelector(const SelectionSetup& setup)
+      : memory_({}, nullptr, setup.count, 0),
+        selector_({.selection = setup, .feedback = {}, .keeps_residual = false, .wire = {}}, memory_) {}
   bool select(const T* gradient, T* residual, std::int64_t k, bool refuse_non_finite) {
     const FramePool::Scope scope(frames_);
-    return run_here(selector_.select(gradient, residual, k, refuse_non_finite));
+    return run_here(selector_.select_from(gradient, residual, k, refuse_non_finite));
   }
   [[nodiscard]] SparseVector<T> selection() const { return selector_.selection(); }
   [[nodiscard]] bool rethresholded() const { return selector_.rethresholded(); }
-  void settle(T* residual, SparseVector<T> taken) { selector_.settle(residual, taken); }
-  void roll_back(const T* gradient, T* residual) { selector_.roll_back(gradient, residual); }
+  void settle(T* residual, SparseVector<T> taken) { selector_.settle_in(residual, taken); }
+  void roll_back(const T* gradient, T* residual) { selector_.roll_back_in(residual, gradient); }
   void reset() { selector_.reset(); }
 
  private:
   FramePool frames_;
   HostArrays<T> memory_;
-  Selector<HostArrays<T>> selector_;
+  Contribution<HostArrays<T>> selector_;
 };
 
 const std::vector<std::string> guarded_methods = {"sampled", "gaussian", "sidco", "redsync"};

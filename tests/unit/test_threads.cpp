@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/threads.hpp"
-#include "contribution/selector.hpp"
+#include "contribution/contribution.hpp"
 #include "support/allocation_count.hpp"
 #include "support/catch.hpp"
 #include "support/inputs.hpp"
@@ -28,16 +28,18 @@ template <class T>
 class SharedSelector {
  public:
   SharedSelector(const SelectionSetup& setup, int threads)
-      : residual(setup.count), memory_({}, nullptr, setup.count, 0, Threads(threads)), selector_(setup, memory_) {
+      : residual(setup.count),
+        memory_({}, nullptr, setup.count, 0, Threads(threads)),
+        selector_({.selection = setup, .feedback = {}, .keeps_residual = false, .wire = {}}, memory_) {
     memory_.fill_zero(residual.data(), setup.count);
   }
   bool select(const T* gradient, std::int64_t k) {
     const FramePool::Scope scope(frames_);
-    return run_here(selector_.select(gradient, residual.data(), k, true));
+    return run_here(selector_.select_from(gradient, residual.data(), k, true));
   }
   [[nodiscard]] SparseVector<T> selection() const { return selector_.selection(); }
-  void settle(SparseVector<T> taken) { selector_.settle(residual.data(), taken); }
-  void roll_back(const T* gradient) { selector_.roll_back(gradient, residual.data()); }
+  void settle(SparseVector<T> taken) { selector_.settle_in(residual.data(), taken); }
+  void roll_back(const T* gradient) { selector_.roll_back_in(residual.data(), gradient); }
   HostArrays<T>& memory() { return memory_; }
 
   Buffer<T> residual;
@@ -45,7 +47,7 @@ class SharedSelector {
  private:
   FramePool frames_;
   HostArrays<T> memory_;
-  Selector<HostArrays<T>> selector_;
+  Contribution<HostArrays<T>> selector_;
 };
 
 template <class T>

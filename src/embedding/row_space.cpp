@@ -1,4 +1,4 @@
-#include "embedding/slice.hpp"
+#include "embedding/row_space.hpp"
 
 namespace weir::embedding {
 
