@@ -3,9 +3,7 @@
 #include <weir/mpi.h>
 
 #include <array>
-#include <chrono>
 #include <functional>
-#include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/mpi_start.hpp"
@@ -31,33 +29,36 @@ void need_ok(weir_status status) {
 }
 
 double microseconds(int calls, const std::function<void()>& call) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < calls; ++i) call();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls;
+  return 1e3 / calls * milliseconds_of([&] {
+           for (int i = 0; i < calls; ++i) call();
+         });
 }
 
-/// Returns the best of several rounds, in turns.
-Row measure(const Options& options, const Pair& pair) {
-  std::array<std::vector<double>, 2> times;
+/// Measures both in turns.
+JsonValue measure(const Options& options, const Pair& pair) {
+  std::vector<double> in_c, in_cpp;  // us
   for (int round = 0; round < options.rounds; ++round) {
-    times[0].push_back(microseconds(options.calls, pair.in_c));
-    times[1].push_back(microseconds(options.calls, pair.in_cpp));
+    in_c.push_back(microseconds(options.calls, pair.in_c));
+    in_cpp.push_back(microseconds(options.calls, pair.in_cpp));
   }
-  Row row{.benchmark = "capi", .algorithm = pair.name, .count = options.count, .baseline = "C++"};
-  row.median_ms = median(times[0]) * 1e-3;
-  row.min_ms = minimum(times[0]) * 1e-3;
-  row.baseline_ms = median(times[1]) * 1e-3;
-  row.ratio = row.median_ms / row.baseline_ms;
-  return row;
+  return result_row({{"benchmark", "capi"},
+                     {"algorithm", pair.name},
+                     {"count", options.count},
+                     {"median_ms", median(in_c) * 1e-3},
+                     {"min_ms", minimum(in_c) * 1e-3},
+                     {"baseline", "C++"},
+                     {"baseline_ms", median(in_cpp) * 1e-3},
+                     {"ratio", median(in_c) / median(in_cpp)}});
 }
 
-void print(const Options& options, const std::vector<Row>& rows) {
+void print(const Options& options, const Rows& rows) {
   fmt::print("Calls of a plan of {} float(s) on one rank, oktopk: medians of {} rounds of {} calls.\n\n", options.count,
              options.rounds, options.calls);
   fmt::print("{:<24} {:>10} {:>10} {:>16}\n", "call", "C us", "C++ us", "C over C++ us");
-  for (const Row& row : rows)
-    fmt::print("{:<24} {:>10.3f} {:>10.3f} {:>16.3f}\n", row.algorithm, row.median_ms * 1e3, row.baseline_ms * 1e3,
-               (row.median_ms - row.baseline_ms) * 1e3);
+  for (const JsonValue& row : rows) {
+    const double in_c = number_of(row, "median_ms") * 1e3, in_cpp = number_of(row, "baseline_ms") * 1e3;
+    fmt::print("{:<24} {:>10.3f} {:>10.3f} {:>16.3f}\n", row.view().at("algorithm").string(), in_c, in_cpp, in_c - in_cpp);
+  }
 }
 
 void run(const Options& options) {
@@ -89,10 +90,10 @@ void run(const Options& options) {
            [&] { same.start(gradient).wait(); }},
       Pair{"weir_plan_get_statistics", [&] { need_ok(weir_plan_get_statistics(plan, &statistics)); },
            [&] { copy = same.statistics(); }}};
-  std::vector<Row> rows;
+  Rows rows;
   for (const Pair& pair : pairs) rows.push_back(measure(options, pair));
   print(options, rows);
-  if (!options.json.empty()) write_json(rows, options.json);
+  write_rows(rows, options.json);
   need_ok(weir_plan_destroy(plan));
   need_ok(weir_comm_destroy(comm));
 }
@@ -100,14 +101,12 @@ void run(const Options& options) {
 }  // namespace
 
 void add_capi(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      benchmarks.add("capi", "Measure the cost of calls of the C interface, compared with the C++ interface, on one rank");
-  command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--calls", options->calls, "calls in a round").positive();
-  command.option("--rounds", options->rounds, "rounds of each interface, in turns").positive();
-  command.option("--json", options->json, "also write the rows to this file");
-  command.action([options] { run(*options); });
+  auto [command, options] =
+      benchmarks.add("capi", "Measure the cost of calls of the C interface, compared with the C++ interface, on one rank", run);
+  command.option("--count", options.count, "elements of the gradient").positive();
+  command.option("--calls", options.calls, "calls in a round").positive();
+  command.option("--rounds", options.rounds, "rounds of each interface, in turns").positive();
+  command.option("--json", options.json, "also write the rows to this file");
 }
 
 }  // namespace weir::cli

@@ -1,17 +1,11 @@
 // weir-benchmarks codec: measures encoding and decoding of float32 messages in one thread against memcpy of the same entries as
 // COO.
-#include <fmt/core.h>
-
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <stdexcept>
 
 #include "base/config_check.hpp"
-#include "base/json.hpp"
 #include "benchmarks/benchmarks.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
@@ -24,14 +18,6 @@ struct Options {
   std::vector<double> densities{0.1, 0.01, 0.001, 0.0001};
   int iterations = 51;
   std::string format = "compact", json;
-};
-
-struct CodecRow {
-  double density = 0;
-  std::string values, format;
-  std::int64_t count = 0, entries = 0;
-  double bytes_per_entry = 0;
-  double encode_gbs = 0, decode_gbs = 0, memcpy_gbs = 0;  ///< medians, in bytes of the COO message
 };
 
 struct Sparse {
@@ -57,17 +43,13 @@ template <class Body>
 double rate(std::int64_t bytes, Body body) {
   constexpr std::int64_t enough = 1 << 20;
   const std::int64_t repeats = 1 + enough / std::max<std::int64_t>(bytes, 1);
-  const auto begin = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < repeats; ++i) body();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return static_cast<double>(bytes * repeats) / seconds * 1e-9;
+  const double ms = milliseconds_of([&] {
+    for (std::int64_t i = 0; i < repeats; ++i) body();
+  });
+  return static_cast<double>(bytes * repeats) / ms * 1e-6;
 }
 
-std::string values_name(WireValues values) {
-  return std::string(values == WireValues::native ? name_of(DataType::float32) : name_of(values));
-}
-
-CodecRow measure(const Options& options, const Sparse& sparse, double density, WireValues values) {
+JsonValue measure(const Options& options, const Sparse& sparse, double density, WireValues values) {
   const wire::Wire wire{options.format == "coo" ? WireFormat::coo : WireFormat::compact, values};
   const auto entries = static_cast<std::int64_t>(sparse.indices.size());
   const auto range = static_cast<std::uint64_t>(options.count);
@@ -76,7 +58,7 @@ CodecRow measure(const Options& options, const Sparse& sparse, double density, W
   std::vector<std::byte> message(static_cast<std::size_t>(bytes)), coo(static_cast<std::size_t>(coo_bytes)), copy(coo);
   Sparse arrived{std::vector<std::uint32_t>(sparse.indices.size()), std::vector<float>(sparse.values.size())};
   wire::encode({WireFormat::coo, WireValues::native}, sparse.indices.data(), sparse.values.data(), entries, 0, range, coo.data());
-  std::vector<double> encode_rates, decode_rates, memcpy_rates;
+  std::vector<double> encode_rates, decode_rates, memcpy_rates;  // in bytes of the COO message
   const int warm = 2;
   for (int t = 0; t < options.iterations + warm; ++t) {
     const double encode_rate = rate(
@@ -94,50 +76,25 @@ CodecRow measure(const Options& options, const Sparse& sparse, double density, W
     memcpy_rates.push_back(memcpy_rate);
   }
   if (arrived.indices != sparse.indices) throw std::runtime_error("codec: what was decoded is not what was encoded");
-  return {.density = density,
-          .values = values_name(values),
-          .format = std::string(wire::format_name<float>(wire, entries, range)),
-          .count = options.count,
-          .entries = entries,
-          .bytes_per_entry = static_cast<double>(bytes) / static_cast<double>(entries),
-          .encode_gbs = median(encode_rates),
-          .decode_gbs = median(decode_rates),
-          .memcpy_gbs = median(memcpy_rates)};
-}
-
-void print_codec_table(const std::vector<CodecRow>& rows) {
-  fmt::print("{:>8} {:>10} {:<9} {:<14} {:>11} {:>12} {:>12} {:>12} {:>13} {:>13}\n", "density", "entries", "values", "format",
-             "bytes/entry", "encode GB/s", "decode GB/s", "memcpy GB/s", "encode/memcpy", "decode/memcpy");
-  for (const CodecRow& r : rows) {
-    fmt::print("{:>8.4g} {:>10} {:<9} {:<14} {:>11.3f} {:>12.2f} {:>12.2f} {:>12.2f} {:>13.3f} {:>13.3f}\n", r.density, r.entries,
-               r.values, r.format, r.bytes_per_entry, r.encode_gbs, r.decode_gbs, r.memcpy_gbs, r.encode_gbs / r.memcpy_gbs,
-               r.decode_gbs / r.memcpy_gbs);
-  }
-}
-
-void write_codec_json(const std::vector<CodecRow>& rows, const std::string& file) {
-  JsonValue list = JsonValue::array();
-  for (const CodecRow& r : rows) {
-    list.push_back({{"benchmark", "codec"},
-                    {"count", r.count},
-                    {"density", r.density},
-                    {"entries", r.entries},
-                    {"values", r.values},
-                    {"format", r.format},
-                    {"bytes_per_entry", r.bytes_per_entry},
-                    {"encode_gbs", r.encode_gbs},
-                    {"decode_gbs", r.decode_gbs},
-                    {"baseline", "memcpy"},
-                    {"baseline_gbs", r.memcpy_gbs},
-                    {"encode_ratio", r.encode_gbs / r.memcpy_gbs},
-                    {"decode_ratio", r.decode_gbs / r.memcpy_gbs}});
-  }
-  write_json(list, file);
+  const double encode_gbs = median(encode_rates), decode_gbs = median(decode_rates), memcpy_gbs = median(memcpy_rates);
+  return {{"benchmark", "codec"},
+          {"count", options.count},
+          {"density", density},
+          {"entries", entries},
+          {"values", values == WireValues::native ? name_of(DataType::float32) : name_of(values)},
+          {"format", wire::format_name<float>(wire, entries, range)},
+          {"bytes_per_entry", static_cast<double>(bytes) / static_cast<double>(entries)},
+          {"encode_gbs", encode_gbs},
+          {"decode_gbs", decode_gbs},
+          {"baseline", "memcpy"},
+          {"baseline_gbs", memcpy_gbs},
+          {"encode_ratio", encode_gbs / memcpy_gbs},
+          {"decode_ratio", decode_gbs / memcpy_gbs}};
 }
 
 void run(const Options& options) {
   require_writable(options.json);
-  std::vector<CodecRow> rows;
+  Rows rows;
   for (const double density : options.densities) {
     const Sparse sparse = make_sparse(options.count, density);
     if (sparse.indices.empty()) continue;
@@ -145,22 +102,25 @@ void run(const Options& options) {
       rows.push_back(measure(options, sparse, density, values));
     }
   }
-  print_codec_table(rows);
-  if (!options.json.empty()) write_codec_json(rows, options.json);
+  print_table(rows,
+              "{density:>8.4g} {entries:>10} {values:<9} {format:<14} {bytes_per_entry:>11.3f} {encode_gbs:>12.2f} "
+              "{decode_gbs:>12.2f} {baseline_gbs:>12.2f} {encode_ratio:>13.3f} {decode_ratio:>13.3f}",
+              {"density", "entries", "values", "format", "bytes/entry", "encode GB/s", "decode GB/s", "memcpy GB/s",
+               "encode/memcpy", "decode/memcpy"});
+  write_rows(rows, options.json);
 }
 
 }  // namespace
 
 void add_codec(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add("codec", "Measure encoding and decoding of messages on one thread, compared with memcpy");
-  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
-  command.option("--density", options->densities, "share of entries in a message, one or more values").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--format", options->format, "format of indices in messages").one_of({"compact", "coo"});
-  command.option("--json", options->json, "also write the rows to this file");
+  auto [command, options] =
+      benchmarks.add("codec", "Measure encoding and decoding of messages on one thread, compared with memcpy", run);
+  command.option("--count", options.count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 32);
+  command.option("--density", options.densities, "share of entries in a message, one or more values").between(1e-9, 1.0);
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--format", options.format, "format of indices in messages").one_of({"compact", "coo"});
+  command.option("--json", options.json, "also write the rows to this file");
   command.footer("GB/s count the bytes of 32-bit indices and float32 values, as memcpy copies them.");
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

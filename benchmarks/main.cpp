@@ -5,15 +5,9 @@
 int main(int argc, char** argv) {
   weir::cli::CommandLine app("Measure parts of Weir, compared with a reference or a physical limit in the same run");
   app.require_subcommand();
-  weir::cli::add_capi(app);
-  weir::cli::add_codec(app);
-  weir::cli::add_rows(app);
-  weir::cli::add_threads(app);
-  weir::cli::add_overlap(app);
-  weir::cli::add_plans(app);
-  weir::cli::add_schedules(app);
-  weir::cli::add_adam(app);
-  weir::cli::add_pto(app);
-  weir::cli::add_start(app);
+  using namespace weir::cli;
+  for (const auto add :
+       {add_capi, add_codec, add_rows, add_threads, add_overlap, add_plans, add_schedules, add_adam, add_pto, add_start})
+    add(app);
   return weir::cli::run_program(app, argc, argv);
 }

@@ -1,17 +1,14 @@
 // weir-benchmarks plans: measures one plan for every tensor of a network, all in flight or one after another, against one plan for
 // all. Start it with mpirun.
 #include <fmt/core.h>
-#include <weir/mpi.h>
 
 #include <algorithm>
-#include <memory>
+#include <array>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/bench_turns.hpp"
+#include "cli/bench_ranks.hpp"
 #include "cli/fusion_model.hpp"
-#include "cli/mpi_start.hpp"
-#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -53,76 +50,57 @@ class Plans {
   std::vector<Operation> operations_;
 };
 
-/// `plans`: the number of plans of each way.
-void print(const std::vector<Way>& ways, const std::vector<std::size_t>& plans, const Options& options) {
-  fmt::print("{:<10} {:>6} {:>10} {:>10} {:>11} {:>7}\n", "mode", "plans", "median ms", "min ms", "to one plan", "allocs");
-  for (std::size_t i = 0; i < ways.size(); ++i)
-    fmt::print("{:<10} {:>6} {:>10.3f} {:>10.3f} {:>11.3f} {:>7.3g}\n", ways[i].name, plans[i], ways[i].milliseconds(),
-               minimum(ways[i].times), ways[i].milliseconds() / ways[0].milliseconds(),
-               static_cast<double>(ways[i].allocations) / options.iterations);
-  fmt::print("bound with resnet50 on 4 ranks: in_flight takes at most {} times as long as one\n", bound);
-}
-
-std::vector<Row> rows_of(const std::vector<Way>& ways, const Options& options, std::int64_t count, int ranks) {
-  std::vector<Row> rows;
-  for (const Way& way : ways) {
-    Row row;
-    row.benchmark = "plans_" + way.name;
-    row.algorithm = row.ran_as = options.algorithm;
-    row.count = count;
-    row.density = options.density;
-    row.ranks = ranks;
-    row.median_ms = way.milliseconds();
-    row.min_ms = minimum(way.times);
-    row.baseline = "one";
-    row.baseline_ms = ways[0].milliseconds();
-    row.ratio = row.median_ms / row.baseline_ms;
-    row.allocations = static_cast<double>(way.allocations) / options.iterations;
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 void run(const Options& options) {
   const FusionModel model = load_model(options.model);
   std::vector<std::int64_t> counts;
   for (const FusionModel::Tensor& tensor : model.tensors) counts.push_back(tensor.count);
   std::reverse(counts.begin(), counts.end());  // the order in which the backward pass makes gradients
-  start_mpi();
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
+  const Communicator comm = start_ranks(options.json);
   const std::vector<float> gradient = std::move(make_gradients(model.elements(), comm.rank(), 1)[0]);
   Plans one(comm, options, gradient, {model.elements()}), each(comm, options, gradient, counts);
-  std::vector<Way> ways = {{"one", [&](int) { one.run_in_order(); }},
-                           {"in_flight", [&](int) { each.run_in_flight(); }},
-                           {"in_order", [&](int) { each.run_in_order(); }}};
+  std::array ways = {Way{"one", [&](int) { one.run_in_order(); }}, Way{"in_flight", [&](int) { each.run_in_flight(); }},
+                     Way{"in_order", [&](int) { each.run_in_order(); }}};
   Progress progress(comm.rank() == 0, "plans", options.warmup + options.iterations);
   take_turns(ways, options.warmup, options.iterations, 1, progress);
   if (comm.rank() != 0) return;
-  print(ways, {one.size(), each.size(), each.size()}, options);
-  if (!options.json.empty()) write_json(rows_of(ways, options, model.elements(), comm.size()), options.json);
+  Rows rows, shown;
+  for (const Way& way : ways) {
+    rows.push_back(row_of("plans_" + way.name, way, ways[0],
+                          {{"algorithm", options.algorithm},
+                           {"ran_as", options.algorithm},
+                           {"count", model.elements()},
+                           {"density", options.density},
+                           {"ranks", comm.size()},
+                           {"allocations_per_iteration", static_cast<double>(way.allocations) / options.iterations}}));
+    shown.push_back(rows.back());
+    shown.back().set("mode", way.name);
+    shown.back().set("plans", &way == &ways[0] ? one.size() : each.size());
+  }
+  print_table(shown, "{mode:<10} {plans:>6} {median_ms:>10.3f} {min_ms:>10.3f} {ratio:>11.3f} {allocations_per_iteration:>7.3g}",
+              {"mode", "plans", "median ms", "min ms", "to one plan", "allocs"});
+  fmt::print("bound with resnet50 on 4 ranks: in_flight takes at most {} times as long as one\n", bound);
+  write_rows(rows, options.json);
 }
 
 }  // namespace
 
 void add_plans(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
+  auto [command, options] = benchmarks.add(
       "plans",
-      "Measure a plan for every tensor of a network, in flight and one after another, compared with one plan; start with mpirun");
+      "Measure a plan for every tensor of a network, in flight and one after another, compared with one plan; start with mpirun",
+      run);
   command.option(
-      "--model", options->model,
+      "--model", options.model,
       "network: an installed table of tensors (resnet50, resnet152, vgg19, bert_base, gpt2_large), or a file of such a table");
   std::vector<std::string> names;
   for (const AlgorithmInfo& algorithm : algorithms()) {
     if (algorithm.sparse && algorithm.host_memory) names.emplace_back(algorithm.name);
   }
-  command.option("--algorithm", options->algorithm, "algorithm of all plans").one_of(names);
-  command.option("--density", options->density, "share of entries to deliver").between(1e-9, 1.0);
-  command.option("--iterations", options->iterations, "measured iterations, each of which runs every variant once").positive();
-  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
-  command.action([options] { run(*options); });
+  command.option("--algorithm", options.algorithm, "algorithm of all plans").one_of(names);
+  command.option("--density", options.density, "share of entries to deliver").between(1e-9, 1.0);
+  command.option("--iterations", options.iterations, "measured iterations, each of which runs every variant once").positive();
+  command.option("--warmup", options.warmup, "iterations before the measured ones").non_negative();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
 }
 
 }  // namespace weir::cli

@@ -2,14 +2,11 @@
 // rank doing all of it. Start it with mpirun.
 #include "benchmarks/pto.hpp"
 
-#include <weir/mpi.h>
-
 #include <algorithm>
-#include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/report.hpp"
+#include "cli/bench_ranks.hpp"
 
 namespace weir::cli {
 namespace {
@@ -21,20 +18,16 @@ PtoHost host() {
 
 void run(const PtoOptions& options) {
   const std::vector<FusionModel> models = load_models(options.models);
-  MPI_Init(nullptr, nullptr);
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
+  const Communicator comm = start_ranks(options.json);
   bench_pto(comm, options, models, host());
 }
 
 }  // namespace
 
 void add_pto(Command& benchmarks) {
-  auto options = std::make_shared<PtoOptions>();
-  Command command = benchmarks.add(
-      "pto", "Measure LARS and LAMB over the layers of well-known networks, divided among ranks and not; start with mpirun");
-  add_pto_options(command, *options);
-  command.action([options] { run(*options); });
+  auto [command, options] = benchmarks.add(
+      "pto", "Measure LARS and LAMB over the layers of well-known networks, divided among ranks and not; start with mpirun", run);
+  add_pto_options(command, options);
 }
 
 }  // namespace weir::cli

@@ -1,17 +1,15 @@
 // Measures and prints for `weir-benchmarks pto`, on MPI and on simulated machines.
 #include <fmt/core.h>
 
-#include <algorithm>
+#include <array>
 #include <memory>
 #include <weir/optim.hpp>
 
 #include "base/buffer.hpp"
 #include "base/config_check.hpp"
-#include "base/json.hpp"
 #include "benchmarks/pto.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/command.hpp"
-#include "cli/report.hpp"
 #include "optim/layer_optimizer.hpp"
 
 namespace weir::cli {
@@ -58,13 +56,6 @@ class Arrays {
   std::vector<float*> pointers_;
 };
 
-struct Result {
-  OptimizerConfig asked, config;
-  optim::StepCost predicted;
-  double step_ms = 0, step_min_ms = 0, norms_ms = 0, update_ms = 0, gather_ms = 0;
-  std::int64_t memory_bytes = 0;
-};
-
 /// One optimizer and its samples.
 class Subject {
  public:
@@ -75,127 +66,115 @@ class Subject {
     host.start_together();
     const double begin = MPI_Wtime();
     optimizer_.step(weights.write(), gradients, 1e-5);
-    std::array<double, 1> ms = {(MPI_Wtime() - begin) * 1e3};
-    over_ranks(ms, MPI_MAX);
+    const double ms = over_ranks((MPI_Wtime() - begin) * 1e3, MPI_MAX);
     if (!counts) return;
     const OptimizerStatistics& s = optimizer_.statistics();
-    steps_.push_back(ms[0]);
-    parts_[0].push_back(s.seconds_norms * 1e3);
-    parts_[1].push_back(s.seconds_update * 1e3);
-    parts_[2].push_back(s.seconds_gather * 1e3);
+    samples_["step"].push_back(ms);
+    samples_["norms"].push_back(s.seconds_norms * 1e3);
+    samples_["update"].push_back(s.seconds_update * 1e3);
+    samples_["gather"].push_back(s.seconds_gather * 1e3);
   }
-  /// Collective. Returns the slowest rank's result.
-  [[nodiscard]] Result result() const {
-    std::array<double, 3> parts{};
-    for (std::size_t i = 0; i < parts.size(); ++i) parts[i] = median(parts_[i]);
-    over_ranks(parts, MPI_MAX);
-    return {asked_,
-            optimizer_.config(),
-            optimizer_.state()->predicted(),
-            median(steps_),
-            minimum(steps_),
-            parts[0],
-            parts[1],
-            parts[2],
-            over_ranks(optimizer_.memory_bytes(), MPI_MAX)};
+  /// Collective. Returns the slowest rank's figures, without those that follow from other divisions.
+  [[nodiscard]] JsonValue row(const FusionModel& model, int ranks) {
+    const OptimizerConfig& config = optimizer_.config();
+    const optim::StepCost predicted = optimizer_.state()->predicted();
+    const auto slowest = [&](std::string_view part) { return over_ranks(median(samples_[part]), MPI_MAX); };
+    return {{"benchmark", "pto"},
+            {"model", model.name},
+            {"rule", name_of(asked_.rule)},
+            {"ranks", ranks},
+            {"layers", model.tensors.size()},
+            {"elements", model.elements()},
+            {"norms", name_of(asked_.norms)},
+            {"update", name_of(asked_.update)},
+            {"norms_in_force", name_of(config.norms)},
+            {"update_in_force", name_of(config.update)},
+            {"median_ms", median(samples_["step"])},
+            {"min_ms", minimum(samples_["step"])},
+            {"norms_ms", slowest("norms")},
+            {"update_ms", slowest("update")},
+            {"gather_ms", slowest("gather")},
+            {"predicted_ms", predicted.seconds() * 1e3},
+            {"predicted_norms_ms", predicted.norms * 1e3},
+            {"predicted_update_ms", predicted.update * 1e3},
+            {"predicted_gather_ms", predicted.gather * 1e3},
+            {"memory_bytes", over_ranks(optimizer_.memory_bytes(), MPI_MAX)},
+            {"baseline", "replicated"}};
   }
   [[nodiscard]] std::string explanation() const { return optimizer_.explanation(); }
 
  private:
   OptimizerConfig asked_;
   LayerOptimizer optimizer_;
-  std::vector<double> steps_;
-  std::array<std::vector<double>, 3> parts_;
+  Samples samples_;
 };
 
-std::vector<Result> measure(const Communicator& comm, const PtoOptions& options, const FusionModel& model, OptimizerRule rule,
-                            const PtoHost& host) {
+Rows measure(const Communicator& comm, const PtoOptions& options, const FusionModel& model, OptimizerRule rule,
+             const PtoHost& host) {
   const std::vector<OptimizedLayer> layers = layers_of(model, options.smallest);
   const Arrays weights(model, host), gradients(model, host);
   const std::vector<const float*> read = gradients.read();
   std::vector<std::unique_ptr<Subject>> subjects;
-  const auto add = [&](const Division& division) {
+  for (const auto& [norms, update] : rule == OptimizerRule::lars ? std::span<const Division>(of_lars) : of_lamb)
     subjects.push_back(std::make_unique<Subject>(
-        comm, OptimizerConfig{.rule = rule, .norms = division.norms, .update = division.update, .name = std::string(name_of(rule))},
-        layers));
-  };
-  if (rule == OptimizerRule::lars)
-    std::for_each(of_lars.begin(), of_lars.end(), add);
-  else
-    std::for_each(of_lamb.begin(), of_lamb.end(), add);
+        comm, OptimizerConfig{.rule = rule, .norms = norms, .update = update, .name = std::string(name_of(rule))}, layers));
   Progress progress(comm.rank() == 0, fmt::format("{}, {}", model.name, name_of(rule)), options.iterations + options.warmup);
   for (int t = -options.warmup; t < options.iterations; ++t) {
     for (auto& subject : subjects) subject->iterate(weights, read, host, t >= 0);
     progress.at(t + options.warmup + 1);
   }
-  std::vector<Result> results;
-  for (const auto& subject : subjects) results.push_back(subject->result());
-  if (comm.rank() == 0) fmt::print("{}", subjects.back()->explanation());
-  return results;
-}
-
-JsonValue row_of(const FusionModel& model, const Result& r, const Result& baseline, int ranks) {
-  return {{"benchmark", "pto"},
-          {"model", model.name},
-          {"rule", name_of(r.asked.rule)},
-          {"ranks", ranks},
-          {"layers", model.tensors.size()},
-          {"elements", model.elements()},
-          {"norms", name_of(r.asked.norms)},
-          {"update", name_of(r.asked.update)},
-          {"norms_in_force", name_of(r.config.norms)},
-          {"update_in_force", name_of(r.config.update)},
-          {"median_ms", r.step_ms},
-          {"min_ms", r.step_min_ms},
-          {"norms_ms", r.norms_ms},
-          {"update_ms", r.update_ms},
-          {"gather_ms", r.gather_ms},
-          {"predicted_ms", r.predicted.seconds() * 1e3},
-          {"predicted_norms_ms", r.predicted.norms * 1e3},
-          {"predicted_update_ms", r.predicted.update * 1e3},
-          {"predicted_gather_ms", r.predicted.gather * 1e3},
-          {"memory_bytes", r.memory_bytes},
-          {"baseline", "replicated"},
-          {"baseline_ms", baseline.step_ms},
-          {"speedup", baseline.step_ms / r.step_ms}};
-}
-
-void print(const FusionModel& model, const std::vector<Result>& results, int ranks) {
-  fmt::print("{}, {}: {} layers, {} elements, {} ranks\n", model.name, name_of(results[0].asked.rule), model.tensors.size(),
-             model.elements(), ranks);
-  constexpr auto columns = "{:<12} {:<12} {:>17} {:>9} {:>17} {:>17} {:>17} {:>8} {:>8}\n";
-  fmt::print(columns, "norms", "update", "step ms", "min ms", "norms ms", "update ms", "gather ms", "MB", "speedup");
-  for (const Result& r : results) {
-    const auto named = [](OperatorDivision asked, OperatorDivision in_force) {
-      return asked == in_force ? std::string(name_of(asked)) : fmt::format("auto: {}", name_of(in_force));
-    };
-    const auto both = [](double ms, double predicted) { return fmt::format("{:.3f} ({:.3f})", ms, predicted * 1e3); };
-    fmt::print(columns, named(r.asked.norms, r.config.norms), named(r.asked.update, r.config.update),
-               both(r.step_ms, r.predicted.seconds()), fmt::format("{:.3f}", r.step_min_ms), both(r.norms_ms, r.predicted.norms),
-               both(r.update_ms, r.predicted.update), both(r.gather_ms, r.predicted.gather),
-               fmt::format("{:.1f}", static_cast<double>(r.memory_bytes) * 1e-6),
-               fmt::format("{:.3f}", results[0].step_ms / r.step_ms));
+  Rows rows;
+  for (const auto& subject : subjects) rows.push_back(subject->row(model, comm.size()));
+  const double replicated = number_of(rows[0], "median_ms");
+  for (JsonValue& row : rows) {
+    row.set("baseline_ms", replicated);
+    row.set("speedup", replicated / number_of(row, "median_ms"));
   }
+  if (comm.rank() == 0) fmt::print("{}", subjects.back()->explanation());
+  return rows;
+}
+
+void print(const FusionModel& model, Rows rows, int ranks) {
+  fmt::print("{}, {}: {} layers, {} elements, {} ranks\n", model.name, rows[0].view().at("rule").string(), model.tensors.size(),
+             model.elements(), ranks);
+  for (JsonValue& row : rows) {
+    const JsonView r = row.view();
+    for (const std::string part : {"norms", "update"}) {
+      const std::string in_force = r.at((part + "_in_force").c_str()).string();
+      if (r.at(part.c_str()).string() != in_force) row.set(part, "auto: " + in_force);
+    }
+    const auto both = [&](const char* ms, const char* predicted) {
+      row.set(ms, fmt::format("{:.3f} ({:.3f})", r.at(ms).number(), r.at(predicted).number()));
+    };
+    both("median_ms", "predicted_ms");
+    both("norms_ms", "predicted_norms_ms");
+    both("update_ms", "predicted_update_ms");
+    both("gather_ms", "predicted_gather_ms");
+    row.set("mb", r.at("memory_bytes").number() * 1e-6);
+  }
+  print_table(rows,
+              "{norms:<12} {update:<12} {median_ms:>17} {min_ms:>9.3f} {norms_ms:>17} {update_ms:>17} {gather_ms:>17} {mb:>8.1f} "
+              "{speedup:>8.3f}",
+              {"norms", "update", "step ms", "min ms", "norms ms", "update ms", "gather ms", "MB", "speedup"});
 }
 
 }  // namespace
 
 void bench_pto(const Communicator& comm, const PtoOptions& options, std::span<const FusionModel> models, const PtoHost& host) {
-  JsonValue rows = JsonValue::array();
+  Rows all;
   for (const FusionModel& model : models) {
     for (const OptimizerRule rule : {OptimizerRule::lars, OptimizerRule::lamb}) {
-      const std::vector<Result> results = measure(comm, options, model, rule, host);
+      const Rows rows = measure(comm, options, model, rule, host);
       if (comm.rank() != 0) continue;
-      print(model, results, comm.size());
-      for (const Result& r : results) rows.push_back(row_of(model, r, results[0], comm.size()));
+      print(model, rows, comm.size());
+      all.insert(all.end(), rows.begin(), rows.end());
     }
   }
   if (comm.rank() != 0) return;
   fmt::print(
       "step: median of the slowest rank. norms, update: work on a rank's share. gather: agreeing and gathering, with waiting.\n"
       "In brackets: what the cost functions predict. MB: memory of a rank's optimizer. speedup: relative to replicated work.\n");
-  if (options.json.empty()) return;
-  write_json(rows, options.json);
+  write_rows(all, options.json);
 }
 
 void add_pto_options(Command& command, PtoOptions& options) {

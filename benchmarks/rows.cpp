@@ -3,18 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 
 #include "base/buffer.hpp"
-#include "base/json.hpp"
 #include "benchmarks/benchmarks.hpp"
+#include "cli/embedding_batches.hpp"
 #include "cli/report.hpp"
-#include "cli/zipf_ids.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir::cli {
@@ -28,16 +25,6 @@ struct Options {
   std::vector<std::int64_t> widths{512};
   int iterations = 51;
   std::string json;
-};
-
-/// Medians of the iterations.
-struct RowsRow {
-  std::int64_t width = 0, distinct = 0;
-  double gather_ms = 0, gather_memcpy_ms = 0;
-  double coalesce_ms = 0, coalesce_memcpy_ms = 0;
-
-  [[nodiscard]] double gather_ratio() const { return gather_memcpy_ms / gather_ms; }
-  [[nodiscard]] double coalesce_ratio() const { return coalesce_memcpy_ms / coalesce_ms; }
 };
 
 struct Batch {
@@ -113,103 +100,78 @@ class Tables {
   Buffer<float> table_, gradients_, vectors_, sums_, copy_;
 };
 
-template <class Body>
-double milliseconds(Body body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
-
-RowsRow measure(const Options& options, std::int64_t width) {
+JsonValue measure(const Options& options, std::int64_t width) {
   Tables tables(options.rows, width, options.tokens);
   ZipfIds zipf(options.rows);
-  std::vector<double> distinct, gather, gather_memcpy, coalesce, coalesce_memcpy;
+  Samples samples;
   const int warm = 2;
   for (int t = 0; t < options.iterations + warm; ++t) {
     // New ids each time: only the rows of frequent words are in the caches, as in training.
     const Batch batch = make_batch(zipf, options.tokens);
-    const double gather_ms = milliseconds([&] { tables.gather(batch); });
-    const double gather_memcpy_ms = milliseconds([&] { tables.copy(options.tokens * width); });
-    const double coalesce_ms = milliseconds([&] { tables.coalesce(batch); });
-    const double coalesce_memcpy_ms = milliseconds([&] { tables.copy((options.tokens + batch.distinct()) / 2 * width); });
+    const double gather_ms = milliseconds_of([&] { tables.gather(batch); });
+    const double gather_memcpy_ms = milliseconds_of([&] { tables.copy(options.tokens * width); });
+    const double coalesce_ms = milliseconds_of([&] { tables.coalesce(batch); });
+    const double coalesce_memcpy_ms = milliseconds_of([&] { tables.copy((options.tokens + batch.distinct()) / 2 * width); });
     if (t < warm) {
       tables.check(batch);
       continue;
     }
-    distinct.push_back(static_cast<double>(batch.distinct()));
-    gather.push_back(gather_ms);
-    gather_memcpy.push_back(gather_memcpy_ms);
-    coalesce.push_back(coalesce_ms);
-    coalesce_memcpy.push_back(coalesce_memcpy_ms);
+    samples["distinct"].push_back(static_cast<double>(batch.distinct()));
+    samples["gather"].push_back(gather_ms);
+    samples["gather_memcpy"].push_back(gather_memcpy_ms);
+    samples["coalesce"].push_back(coalesce_ms);
+    samples["coalesce_memcpy"].push_back(coalesce_memcpy_ms);
   }
-  return {.width = width,
-          .distinct = static_cast<std::int64_t>(median(distinct)),
-          .gather_ms = median(gather),
-          .gather_memcpy_ms = median(gather_memcpy),
-          .coalesce_ms = median(coalesce),
-          .coalesce_memcpy_ms = median(coalesce_memcpy)};
-}
-
-void print_rows_table(const Options& options, const std::vector<RowsRow>& rows) {
-  fmt::print("kernels: {}\n", kernels::host::instruction_set());
-  fmt::print("{:>10} {:>6} {:>8} {:>9} {:>10} {:>10} {:>13} {:>12} {:>10} {:>15}\n", "table rows", "width", "tokens", "distinct",
-             "gather ms", "memcpy ms", "memcpy/gather", "coalesce ms", "memcpy ms", "memcpy/coalesce");
-  for (const RowsRow& r : rows) {
-    fmt::print("{:>10} {:>6} {:>8} {:>9} {:>10.4f} {:>10.4f} {:>13.3f} {:>12.4f} {:>10.4f} {:>15.3f}\n", options.rows, r.width,
-               options.tokens, r.distinct, r.gather_ms, r.gather_memcpy_ms, r.gather_ratio(), r.coalesce_ms, r.coalesce_memcpy_ms,
-               r.coalesce_ratio());
-  }
-  fmt::print("bounds: memcpy/gather at least {}, memcpy/coalesce at least {}\n", gather_bound, coalesce_bound);
-}
-
-void write_rows_json(const Options& options, const std::vector<RowsRow>& rows) {
-  JsonValue list = JsonValue::array();
-  for (const RowsRow& r : rows) {
-    list.push_back({{"benchmark", "rows"},
-                    {"rows", options.rows},
-                    {"width", r.width},
-                    {"tokens", options.tokens},
-                    {"distinct", r.distinct},
-                    {"gather_ms", r.gather_ms},
-                    {"coalesce_ms", r.coalesce_ms},
-                    {"baseline", "memcpy"},
-                    {"gather_baseline_ms", r.gather_memcpy_ms},
-                    {"coalesce_baseline_ms", r.coalesce_memcpy_ms},
-                    {"gather_ratio", r.gather_ratio()},
-                    {"coalesce_ratio", r.coalesce_ratio()},
-                    {"gather_bound", gather_bound},
-                    {"coalesce_bound", coalesce_bound}});
-  }
-  write_json(list, options.json);
+  const double gather = median(samples["gather"]), gather_memcpy = median(samples["gather_memcpy"]);
+  const double coalesce = median(samples["coalesce"]), coalesce_memcpy = median(samples["coalesce_memcpy"]);
+  return {{"benchmark", "rows"},
+          {"rows", options.rows},
+          {"width", width},
+          {"tokens", options.tokens},
+          {"distinct", static_cast<std::int64_t>(median(samples["distinct"]))},
+          {"gather_ms", gather},
+          {"coalesce_ms", coalesce},
+          {"baseline", "memcpy"},
+          {"gather_baseline_ms", gather_memcpy},
+          {"coalesce_baseline_ms", coalesce_memcpy},
+          {"gather_ratio", gather_memcpy / gather},
+          {"coalesce_ratio", coalesce_memcpy / coalesce},
+          {"gather_bound", gather_bound},
+          {"coalesce_bound", coalesce_bound}};
 }
 
 void run(const Options& options) {
   require_writable(options.json);
-  std::vector<RowsRow> rows;
+  Rows rows;
   for (const std::int64_t width : options.widths) rows.push_back(measure(options, width));
-  print_rows_table(options, rows);
-  if (!options.json.empty()) write_rows_json(options, rows);
+  fmt::print("kernels: {}\n", kernels::host::instruction_set());
+  print_table(
+      rows,
+      "{rows:>10} {width:>6} {tokens:>8} {distinct:>9} {gather_ms:>10.4f} {gather_baseline_ms:>10.4f} {gather_ratio:>13.3f} "
+      "{coalesce_ms:>12.4f} {coalesce_baseline_ms:>10.4f} {coalesce_ratio:>15.3f}",
+      {"table rows", "width", "tokens", "distinct", "gather ms", "memcpy ms", "memcpy/gather", "coalesce ms", "memcpy ms",
+       "memcpy/coalesce"});
+  fmt::print("bounds: memcpy/gather at least {}, memcpy/coalesce at least {}\n", gather_bound, coalesce_bound);
+  write_rows(rows, options.json);
 }
 
 }  // namespace
 
 void add_rows(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      benchmarks.add("rows", "Measure gathering and coalescing rows of an embedding table on one thread, compared with memcpy");
+  auto [command, options] = benchmarks.add(
+      "rows", "Measure gathering and coalescing rows of an embedding table on one thread, compared with memcpy", run);
   command.footer(
       "gather copies the rows of a batch's tokens. It is compared with memcpy of tokens x width values. "
       "coalesce adds up the gradients of equal ids. It is compared with memcpy of (tokens + distinct) / 2 x width values. "
       "Each memcpy moves as many bytes as the kernel reads and writes. "
       "Ratios are time of memcpy / time of the kernel. "
       "Ids follow Zipf's law, and every iteration takes other tokens.");
-  command.option("--rows", options->rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
-  command.option("--width", options->widths, "float32 values of a row, one or more widths")
+  command.option("--rows", options.rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
+  command.option("--width", options.widths, "float32 values of a row, one or more widths")
       .between(std::int64_t{1}, std::int64_t{1} << 20);
-  command.option("--tokens", options->tokens, "ids of a batch").between(1, 0x7fffffff);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--json", options->json, "also write the rows to this file");
-  command.action([options] { run(*options); });
+  command.option("--tokens", options.tokens, "ids of a batch").between(1, 0x7fffffff);
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--json", options.json, "also write the rows to this file");
 }
 
 }  // namespace weir::cli

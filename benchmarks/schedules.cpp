@@ -1,16 +1,13 @@
 // weir-benchmarks schedules: measures oktopk with each of its schedules over several sizes, against MPI_Allreduce of the dense
 // array. Start it with mpirun.
 #include <fmt/core.h>
-#include <weir/mpi.h>
 
 #include <algorithm>
 #include <memory>
 
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
-#include "cli/bench_turns.hpp"
-#include "cli/mpi_start.hpp"
-#include "cli/report.hpp"
+#include "cli/bench_ranks.hpp"
 #include "collectives/oktopk_parameters.hpp"
 #include "kernels/kernels.hpp"
 
@@ -55,28 +52,20 @@ class Size {
   }
 
   void print() const {
-    const double mpi = ways_[0].milliseconds();
-    fmt::print("{:>10} {:>8} {:>9.4f} {:>9.4f}", count_, plans_[0]->statistics().k, mpi, ways_[1].milliseconds());
-    for (std::size_t i = 2; i < ways_.size(); ++i) fmt::print(" {:>9.3f}", ways_[i].milliseconds() / mpi);
+    const double mpi = median(ways_[0].times);
+    fmt::print("{:>10} {:>8} {:>9.4f} {:>9.4f}", count_, plans_[0]->statistics().k, mpi, median(ways_[1].times));
+    for (std::size_t i = 2; i < ways_.size(); ++i) fmt::print(" {:>9.3f}", median(ways_[i].times) / mpi);
     fmt::print(" {:>9.3f}  {}\n", to_best(), chosen());
   }
-  void add_rows(std::vector<Row>& rows) const {
-    for (const Way& way : ways_) {
-      Row row;
-      row.benchmark = "schedules";
-      row.algorithm = way.name;
-      row.ran_as = way.name == "automatic" ? chosen() : way.name;
-      row.count = count_;
-      row.density = options_.density;
-      row.ranks = comm_.size();
-      row.median_ms = way.milliseconds();
-      row.min_ms = minimum(way.times);
-      row.baseline = "MPI_Allreduce";
-      row.baseline_ms = ways_[0].milliseconds();
-      row.ratio = row.median_ms / row.baseline_ms;
-      row.allocations = static_cast<double>(way.allocations) / options_.iterations / static_cast<double>(at_once_);
-      rows.push_back(std::move(row));
-    }
+  void add_rows(Rows& rows) const {
+    for (const Way& way : ways_)
+      rows.push_back(row_of("schedules", way, ways_[0],
+                            {{"ran_as", way.name == "automatic" ? chosen() : way.name},
+                             {"count", count_},
+                             {"density", options_.density},
+                             {"ranks", comm_.size()},
+                             {"allocations_per_iteration",
+                              static_cast<double>(way.allocations) / options_.iterations / static_cast<double>(at_once_)}}));
   }
 
  private:
@@ -86,8 +75,8 @@ class Size {
   /// Returns the time of automatic choice relative to the fastest schedule.
   [[nodiscard]] double to_best() const {
     const auto best = std::min_element(ways_.begin() + 3, ways_.begin() + 6,
-                                       [](const Way& a, const Way& b) { return a.milliseconds() < b.milliseconds(); });
-    return ways_[2].milliseconds() / best->milliseconds();
+                                       [](const Way& a, const Way& b) { return median(a.times) < median(b.times); });
+    return median(ways_[2].times) / median(best->times);
   }
   /// Returns the schedule that automatic choice has taken, from the plan's explanation.
   [[nodiscard]] std::string chosen() const {
@@ -108,15 +97,13 @@ class Size {
 };
 
 void run(const Options& options) {
-  start_mpi();
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
+  const Communicator comm = start_ranks(options.json);
   const int rounds = options.warmup + options.iterations;
   Progress progress(comm.rank() == 0, "schedules", rounds * static_cast<int>(options.counts.size()));
   if (comm.rank() == 0)
     fmt::print("{:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "elements", "k", "MPI ms", "add ms",
                "automatic", "direct", "phased", "one_round", "in place", "to best", "chosen");
-  std::vector<Row> rows;
+  Rows rows;
   int done = 0;
   for (const std::int64_t count : options.counts) {
     Size size(comm, options, count);
@@ -132,25 +119,23 @@ void run(const Options& options) {
       "automatic with the dense result. add: r[i] += g[i] by all ranks at once. to best: automatic relative to the fastest\n"
       "schedule (Weir's goal: at most {}). chosen: the schedule that automatic takes\n",
       choice_bound);
-  if (!options.json.empty()) write_json(rows, options.json);
+  write_rows(rows, options.json);
 }
 
 }  // namespace
 
 void add_schedules(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "schedules", "Measure oktopk with each of its schedules over sizes, compared with MPI_Allreduce; start with mpirun");
-  command.option("--count", options->counts, "elements of the gradient, one or more sizes separated by commas")
+  auto [command, options] = benchmarks.add(
+      "schedules", "Measure oktopk with each of its schedules over sizes, compared with MPI_Allreduce; start with mpirun", run);
+  command.option("--count", options.counts, "elements of the gradient, one or more sizes separated by commas")
       .between(1, 2147483647)
       .delimiter(',');
-  command.option("--density", options->density, "share of entries to deliver").between(1e-9, 1.0);
-  command.option("--radix", options->radix, "radix of the phased schedule; 0: the cheapest by the cost functions")
+  command.option("--density", options.density, "share of entries to deliver").between(1e-9, 1.0);
+  command.option("--radix", options.radix, "radix of the phased schedule; 0: the cheapest by the cost functions")
       .one_of({0, 2, 4, 8, 16, 32, 64});
-  command.option("--iterations", options->iterations, "measured iterations, each of which runs every variant once").positive();
-  command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
-  command.action([options] { run(*options); });
+  command.option("--iterations", options.iterations, "measured iterations, each of which runs every variant once").positive();
+  command.option("--warmup", options.warmup, "iterations before the measured ones").non_negative();
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
 }
 
 }  // namespace weir::cli

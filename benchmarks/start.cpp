@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <weir/mpi.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -31,9 +30,9 @@ struct Options {
 constexpr int barriers = 8;            // as MPICH 4 needs
 constexpr std::size_t key_size = 600;  // bytes of its address of a process
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double ms_since(Clock::time_point begin) { return std::chrono::duration<double, std::milli>(Clock::now() - begin).count(); }
 
-/// Starts `count` processes of this program that start MPI, and waits for them.
+/// Starts `count` processes of this program that start MPI, and waits for them. Returns the milliseconds.
 double start_processes(int count, int port) {
   const Clock::time_point begin = Clock::now();
   for (int rank = 0; rank < count; ++rank) {
@@ -55,7 +54,7 @@ double start_processes(int count, int port) {
     good = good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
   if (!good) fail(WEIR_ERR_TRANSPORT, "not all of {} processes could start MPI: their own errors say why", count);
-  return seconds_since(begin);
+  return ms_since(begin);
 }
 
 /// Does the same by a launcher of MPI.
@@ -63,7 +62,7 @@ double start_by_launcher(const std::string& launcher, int count) {
   const Clock::time_point begin = Clock::now();
   const std::string line = fmt::format("{} -n {} /proc/{}/exe start --as-rank", launcher, count, getpid());
   if (std::system(line.c_str()) != 0) fail(WEIR_ERR_TRANSPORT, "'{}' has failed: give a launcher of this MPI", line);
-  return seconds_since(begin);
+  return ms_since(begin);
 }
 
 /// One rank of start_processes(): starts MPI and ends.
@@ -88,7 +87,8 @@ struct Client {
   }
 };
 
-/// Lets `count` clients do what MPICH does, against the server alone. Returns the seconds from the first connection to the end.
+/// Lets `count` clients do what MPICH does, against the server alone. Returns the milliseconds from the first connection to the
+/// end.
 double serve(int count) {
   const auto hello = [count](int rank) {
     return Hello{.job = "benchmark", .rank = rank, .size = count, .version = "1", .process = 1, .host = "h", .node = "n"};
@@ -116,12 +116,7 @@ double serve(int count) {
   }
   for (Client& client : clients) send_all(*client.end, "finalize\n");
   server.wait_until_left(60);
-  return seconds_since(begin);
-}
-
-double median(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
+  return ms_since(begin);
 }
 
 /// Lets this process have as many descriptors as it may.
@@ -134,34 +129,30 @@ void raise_descriptors(int needed) {
           needed / 2, needed, limit.rlim_cur);
 }
 
-/// Measures one row. `other`, if not empty, does the same in another way.
-Row measure(std::string name, int ranks, int rounds, const std::function<double()>& ours, const std::function<double()>& other) {
-  std::vector<double> seconds, others;
+/// Measures and prints one row. `other`, if not empty, does the same in another way.
+JsonValue measure(const char* name, int ranks, int rounds, const std::function<double()>& ours,
+                  const std::function<double()>& other) {
+  std::vector<double> times, others;
   for (int round = 0; round < rounds; ++round) {
-    seconds.push_back(ours());
+    times.push_back(ours());
     if (other) others.push_back(other());
   }
-  Row row;
-  row.benchmark = std::move(name);
-  row.ranks = ranks;
-  row.median_ms = 1e3 * median(seconds);
-  row.min_ms = 1e3 * *std::min_element(seconds.begin(), seconds.end());
-  std::string compared = "-";
-  if (other) {
-    row.baseline = "mpiexec";
-    row.baseline_ms = 1e3 * median(others);
-    row.ratio = row.median_ms / row.baseline_ms;
-    compared = fmt::format("{:.2f}", row.ratio);
-  }
-  fmt::print("{:<10} {:>6} {:>10.1f} {:>10.1f} {:>12.3f} {:>10}\n", row.benchmark, ranks, row.median_ms, row.min_ms,
-             row.median_ms / ranks, compared);
+  const double ms = median(times), ratio = other ? ms / median(others) : 0;
+  fmt::print("{:<10} {:>6} {:>10.1f} {:>10.1f} {:>12.3f} {:>10}\n", name, ranks, ms, minimum(times), ms / ranks,
+             other ? fmt::format("{:.2f}", ratio) : "-");
   std::fflush(stdout);
-  return row;
+  return result_row({{"benchmark", name},
+                     {"ranks", ranks},
+                     {"median_ms", ms},
+                     {"min_ms", minimum(times)},
+                     {"baseline", other ? "mpiexec" : ""},
+                     {"baseline_ms", median(others)},
+                     {"ratio", ratio}});
 }
 
 void run(const Options& options) {
   require_writable(options.json);
-  std::vector<Row> rows;
+  Rows rows;
   int port = 36000 + static_cast<int>(getpid() % 500) * 40;
   fmt::print("{:<10} {:>6} {:>10} {:>10} {:>12} {:>10}\n", "what", "ranks", "median ms", "min ms", "ms per rank", "to mpiexec");
   raise_descriptors(2 * options.clients + 64);
@@ -177,7 +168,7 @@ void run(const Options& options) {
           "processes", count, options.rounds, [&] { return start_processes(count, port += 20); }, other));
     }
   }
-  if (!options.json.empty()) write_json(rows, options.json);
+  write_rows(rows, options.json);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -12,11 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/json.hpp"
 #include "benchmarks/benchmarks.hpp"
 #include "cli/bench_input.hpp"
+#include "cli/embedding_batches.hpp"
 #include "cli/report.hpp"
-#include "cli/zipf_ids.hpp"
 #include "codec/coo.hpp"
 #include "codec/wire.hpp"
 #include "collectives/shared_work.hpp"
@@ -36,29 +36,14 @@ struct Options {
   std::string json;
 };
 
-/// The times of one loop.
-struct LoopTimes {
-  std::string loop;
-  std::vector<double> one, several;
-
-  [[nodiscard]] double speedup() const { return median(one) / median(several); }
-};
-
 enum Loop { stream, zeros, select, settle, apply, merge, encode, decode, gather, coalesce, loops };
 constexpr const char* loop_names[loops] = {"r[i] += g[i]", "x[i] = 0", "select", "settle",      "apply",
                                            "merge",        "encode",   "decode", "gather rows", "sum rows"};
 
-template <class Body>
-double milliseconds(Body body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
-
 /// A table with as many elements as a plan's gradient, and a batch with as many ids as rows, on several threads.
-class Rows {
+class Table {
  public:
-  Rows(std::int64_t count, const Threads& threads)
+  Table(std::int64_t count, const Threads& threads)
       : rows_(std::max<std::int64_t>(1, count / width)),
         space_(embedding::make_host_rows(width, threads)),
         table_(space_->take_rows(rows_ * width)),
@@ -73,8 +58,8 @@ class Rows {
   }
 
   void measure(double* ms) {
-    ms[gather] = milliseconds([&] { space_->gather(table_, ids_.data(), rows_, width, vectors_, width); });
-    ms[coalesce] = milliseconds([&] {
+    ms[gather] = milliseconds_of([&] { space_->gather(table_, ids_.data(), rows_, width, vectors_, width); });
+    ms[coalesce] = milliseconds_of([&] {
       space_->coalesce(vectors_, width, {groups_.keys(), groups_.first(), groups_.order(), groups_.count()}, sums_);
     });
   }
@@ -114,26 +99,26 @@ class Rank {
   /// Measures each loop in ms, by number. `other` is another rank's selection.
   void measure(const float* gradient, const float* unrelated, const Entries& other, std::int64_t other_count, double* ms) {
     const FramePool::Scope scope(frames_);
-    ms[select] = milliseconds([&] { static_cast<void>(run_here(selector_.select_from(gradient, residual_.data(), k_, true))); });
+    ms[select] = milliseconds_of([&] { static_cast<void>(run_here(selector_.select_from(gradient, residual_.data(), k_, true))); });
     const SparseVector<float> mine = selector_.selection();
-    ms[settle] = milliseconds([&] { selector_.settle_in(residual_.data(), mine); });
-    ms[apply] = milliseconds([&] { memory_.densify(result_.data(), count_, mine); });
+    ms[settle] = milliseconds_of([&] { selector_.settle_in(residual_.data(), mine); });
+    ms[apply] = milliseconds_of([&] { memory_.densify(result_.data(), count_, mine); });
     const auto segment = [](const SparseVector<float>& entries) {
       return coo::Segment<float>{const_cast<float*>(entries.values), const_cast<std::uint32_t*>(entries.indices), entries.count};
     };
     const SparseVector<float> theirs = other.first(other_count);
-    ms[merge] = milliseconds([&] {
+    ms[merge] = milliseconds_of([&] {
       static_cast<void>(merge_.merge_add(segment(mine), segment(theirs), {sum_.values.data(), sum_.indices.data(), 0}));
     });
     const auto range = static_cast<std::uint64_t>(count_);
     std::int64_t bytes = 0;
-    ms[encode] =
-        milliseconds([&] { bytes = wire::encode({}, mine.indices, mine.values, mine.count, 0, range, message_.data(), threads_); });
-    ms[decode] = milliseconds([&] {
+    ms[encode] = milliseconds_of(
+        [&] { bytes = wire::encode({}, mine.indices, mine.values, mine.count, 0, range, message_.data(), threads_); });
+    ms[decode] = milliseconds_of([&] {
       wire::decode({}, message_.data(), bytes, mine.count, 0, range, arrived_.indices.data(), arrived_.values.data(), threads_);
     });
-    ms[zeros] = milliseconds([&] { memory_.fill_zero(result_.data(), count_); });
-    ms[stream] = milliseconds([&] { memory_.add(unrelated, result_.data(), count_); });
+    ms[zeros] = milliseconds_of([&] { memory_.fill_zero(result_.data(), count_); });
+    ms[stream] = milliseconds_of([&] { memory_.add(unrelated, result_.data(), count_); });
     rows_.measure(ms);
   }
 
@@ -147,40 +132,13 @@ class Rank {
   Buffer<float> residual_, result_;
   Entries sum_, arrived_;
   Buffer<std::byte> message_;
-  Rows rows_;
+  Table rows_;
 };
 
 /// Returns the microseconds in which parked workers share an empty loop.
 double waking(const Threads& threads) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return 1000 * milliseconds([&] { threads.run(threads.count(), [](int) {}); });
-}
-
-void print_loops(const std::vector<LoopTimes>& rows, const Options& options) {
-  fmt::print("{} elements, density {:.4g}, {}\n", options.count, options.density, threads_version());
-  fmt::print("{:<14} {:>14} {:>14} {:>9} {:>16}\n", "loop", "1 thread, ms", fmt::format("{} threads, ms", options.threads),
-             "speedup", "of r[i] += g[i]");
-  for (const LoopTimes& row : rows)
-    fmt::print("{:<14} {:>14.3f} {:>14.3f} {:>9.2f} {:>16.2f}\n", row.loop, median(row.one), median(row.several), row.speedup(),
-               rows[stream].speedup());
-}
-
-void write_loops(const std::vector<LoopTimes>& rows, double waking_us, const Options& options) {
-  JsonValue list = JsonValue::array();
-  for (const LoopTimes& row : rows) {
-    list.push_back({{"benchmark", "threads"},
-                    {"loop", row.loop},
-                    {"count", options.count},
-                    {"density", options.density},
-                    {"threads", options.threads},
-                    {"one_thread_ms", median(row.one)},
-                    {"median_ms", median(row.several)},
-                    {"speedup", row.speedup()},
-                    {"baseline", rows[stream].loop},
-                    {"baseline_speedup", rows[stream].speedup()}});
-  }
-  if (options.threads > 1) list.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", waking_us}});
-  write_json(list, options.json);
+  return 1000 * milliseconds_of([&] { threads.run(threads.count(), [](int) {}); });
 }
 
 void run(Options options) {
@@ -196,9 +154,8 @@ void run(Options options) {
 
   const Threads threads(options.threads, processors_by_core());
   Rank one(options.count, k, Threads()), several(options.count, k, threads);
-  std::vector<LoopTimes> rows;
+  std::array<std::vector<double>, loops> one_times, several_times;
   std::vector<double> woken;
-  for (const char* const name : loop_names) rows.push_back({name, {}, {}});
   constexpr int warm = 3;
   for (int t = 0; t < options.iterations + warm; ++t) {
     const float* gradient = gradients[static_cast<std::size_t>(t) % gradients.size()].data();
@@ -208,31 +165,47 @@ void run(Options options) {
     several.measure(gradient, unrelated, other, other_count, of_several);
     if (const double us = waking(threads); t >= warm) woken.push_back(us);
     for (std::size_t loop = 0; t >= warm && loop < loops; ++loop) {
-      rows[loop].one.push_back(of_one[loop]);
-      rows[loop].several.push_back(of_several[loop]);
+      one_times[loop].push_back(of_one[loop]);
+      several_times[loop].push_back(of_several[loop]);
     }
   }
-  print_loops(rows, options);
-  if (options.threads > 1) fmt::print("waking {} of {} threads: {:.1f} us\n", options.threads - 1, options.threads, median(woken));
-  if (!options.json.empty()) write_loops(rows, median(woken), options);
+  const auto speedup = [&](std::size_t loop) { return median(one_times[loop]) / median(several_times[loop]); };
+  Rows rows;
+  for (std::size_t loop = 0; loop < loops; ++loop)
+    rows.push_back({{"benchmark", "threads"},
+                    {"loop", loop_names[loop]},
+                    {"count", options.count},
+                    {"density", options.density},
+                    {"threads", options.threads},
+                    {"one_thread_ms", median(one_times[loop])},
+                    {"median_ms", median(several_times[loop])},
+                    {"speedup", speedup(loop)},
+                    {"baseline", loop_names[stream]},
+                    {"baseline_speedup", speedup(stream)}});
+  fmt::print("{} elements, density {:.4g}, {}\n", options.count, options.density, threads_version());
+  print_table(rows, "{loop:<14} {one_thread_ms:>14.3f} {median_ms:>14.3f} {speedup:>9.2f} {baseline_speedup:>16.2f}",
+              {"loop", "1 thread, ms", fmt::format("{} threads, ms", options.threads), "speedup", "of r[i] += g[i]"});
+  if (options.threads > 1) {
+    fmt::print("waking {} of {} threads: {:.1f} us\n", options.threads - 1, options.threads, median(woken));
+    rows.push_back({{"benchmark", "waking"}, {"threads", options.threads}, {"median_us", median(woken)}});
+  }
+  write_rows(rows, options.json);
 }
 
 }  // namespace
 
 void add_threads(Command& benchmarks) {
-  auto options = std::make_shared<Options>();
-  Command command = benchmarks.add(
-      "threads", "Measure the loops of plans and tables on one thread and on several, and how long threads take to wake");
-  command.option("--count", options->count, "elements of the gradient").positive();
-  command.option("--density", options->density, "share of entries to select and merge").between(1e-9, 1.0);
-  command.option("--threads", options->threads, "threads of the loops; 0: one for each core that the command may use")
+  auto [command, options] = benchmarks.add(
+      "threads", "Measure the loops of plans and tables on one thread and on several, and how long threads take to wake", run);
+  command.option("--count", options.count, "elements of the gradient").positive();
+  command.option("--density", options.density, "share of entries to select and merge").between(1e-9, 1.0);
+  command.option("--threads", options.threads, "threads of the loops; 0: one for each core that the command may use")
       .between(0, 1024);
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--json", options->json, "also write the rows to this file");
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--json", options.json, "also write the rows to this file");
   command.footer(
       "The loops are selection, settling, the dense result, merging, encoding and decoding of messages, and gathering and summing "
       "of rows. The reference is one pass r[i] += g[i].");
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
+#include <numeric>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
@@ -14,11 +14,9 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
-#include "cli/mpi_start.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
 #include "cli/named_threshold.hpp"
-#include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
@@ -27,14 +25,12 @@ namespace weir::cli {
 namespace {
 
 struct Options {
-  std::int64_t count = 4194304;
-  double density = 0.01;
   int iterations = 20, warmup = 3;
   std::vector<std::string> algorithms = {"oktopk"};
   std::vector<std::string> compressors;  ///< empty: the algorithms' own
   std::string algorithm_parameters, parameters, result = "both", input, json;
   bool baseline = true, side_by_side = false;
-  AllreduceConfig config;
+  AllreduceConfig config{.count = 4194304, .density = 0.01};  ///< without algorithm and compressor
 };
 
 /// Returns the bytes sent to ranks at these levels.
@@ -46,40 +42,25 @@ std::int64_t bytes_sent(const Statistics& s, Level first, Level last) {
 
 /// What to measure.
 struct Subject {
-  std::string algorithm, parameters;
-  bool dense = false;  ///< true if it delivers in place
-  NamedCompressor compressor{};
+  AllreduceConfig config;
+  bool dense;  ///< true if it delivers in place
 };
 
 /// Measures one algorithm, delivering in place (`dense`) or sparse, against the baseline in the same iteration.
 class Measurement {
  public:
   Measurement(const Communicator& comm, const Options& options, const Subject& subject, GradientBuffer& buffer)
-      : options_(options), dense_(subject.dense), buffer_(buffer), plan_(comm, config_of(options, subject)) {
-    const std::string& algorithm = subject.algorithm;
-    const bool dense = subject.dense;
-    row_ = {.benchmark = dense ? "allreduce_dense" : "allreduce_sparse",
-            .algorithm = algorithm,
-            .algorithm_parameters = subject.parameters,
-            .compressor = subject.compressor.names,
-            .compressor_parameters = subject.compressor.parameters,
-            .memory = options.config.memory == MemorySpace::host ? "host" : "cuda",
-            .count = options.count,
-            .density = options.density,
-            .ranks = comm.size(),
-            .baseline = options.baseline ? buffer.baseline() : "",
-            .selected_local_min = options.count,
-            .selected_global_min = options.count};
-  }
+      : options_(options), subject_(subject), ranks_(comm.size()), buffer_(buffer), plan_(comm, subject.config) {}
 
   /// Returns the number of iterations that are not measured. By then, automatic choice must have decided.
   [[nodiscard]] int warmup() const {
-    const bool tries = row_.algorithm.starts_with("auto") && options_.config.trial_iterations > 0;
+    const bool tries = is_automatic(subject_.config.algorithm) && options_.config.trial_iterations > 0;
     return std::max(options_.warmup, tries ? static_cast<int>(4 * options_.config.trial_iterations) + 1 : 0);
   }
   [[nodiscard]] std::string name() const {
-    return fmt::format("{}{}{}, {} result", row_.algorithm, row_.compressor.empty() ? "" : " of ", row_.compressor,
-                       dense_ ? "dense" : "sparse");
+    const std::string& compressor = subject_.config.compressor;
+    return fmt::format("{}{}{}, {} result", subject_.config.algorithm, compressor.empty() ? "" : " of ", compressor,
+                       subject_.dense ? "dense" : "sparse");
   }
 
   void iterate(const std::vector<float>& gradient, bool counts) {
@@ -92,114 +73,103 @@ class Measurement {
     std::int64_t made = 0;
     const double ms = milliseconds([&] {
       const std::int64_t before = allocations_so_far();
-      buffer_.run(plan_, dense_);
+      buffer_.run(plan_, subject_.dense);
       made = allocations_so_far() - before;
     });
     if (!counts) return;
     const Statistics& s = plan_.statistics();
-    times_.push_back(ms);
-    baseline_.push_back(base_ms);
-    select_.push_back(s.seconds_select * 1e3);
-    in_node_.push_back(s.seconds_in_node * 1e3);
-    exchange_.push_back(s.seconds_exchange * 1e3);
-    apply_.push_back(s.seconds_apply * 1e3);
-    allocations_ += over_ranks(made, MPI_MAX);
-    row_.bytes_sent_max = std::max(row_.bytes_sent_max, over_ranks(bytes_sent(s, Level::self, Level::system), MPI_MAX));
-    bytes_in_node_ += over_ranks(bytes_sent(s, Level::self, Level::node), MPI_MAX);
-    bytes_across_ += over_ranks(bytes_sent(s, Level::switch_group, Level::system), MPI_MAX);
-    bytes_in_switch_ += over_ranks(bytes_sent(s, Level::switch_group, Level::switch_group), MPI_MAX);
-    bytes_across_switches_ += over_ranks(bytes_sent(s, Level::system, Level::system), MPI_MAX);
-    row_.selected_local_min = std::min(row_.selected_local_min, over_ranks(s.selected_local, MPI_MIN));
-    row_.selected_local_max = std::max(row_.selected_local_max, over_ranks(s.selected_local, MPI_MAX));
-    row_.selected_global_min = std::min(row_.selected_global_min, s.selected_global);
-    row_.selected_global_max = std::max(row_.selected_global_max, s.selected_global);
+    const auto add = [&](std::string_view figure, double value) { samples_[figure].push_back(value); };
+    const auto add_over_ranks = [&](std::string_view figure, std::int64_t value, MPI_Op op) {
+      add(figure, static_cast<double>(over_ranks(value, op)));
+    };
+    add("median_ms", ms);
+    add("baseline_ms", base_ms);
+    add("select_ms", s.seconds_select * 1e3);
+    add("in_node_ms", s.seconds_in_node * 1e3);
+    add("exchange_ms", s.seconds_exchange * 1e3);
+    add("apply_ms", s.seconds_apply * 1e3);
+    add_over_ranks("allocations_per_iteration", made, MPI_MAX);
+    add_over_ranks("bytes_sent_max", bytes_sent(s, Level::self, Level::system), MPI_MAX);
+    add_over_ranks("bytes_in_node", bytes_sent(s, Level::self, Level::node), MPI_MAX);
+    add_over_ranks("bytes_across", bytes_sent(s, Level::switch_group, Level::system), MPI_MAX);
+    add_over_ranks("bytes_in_switch", bytes_sent(s, Level::switch_group, Level::switch_group), MPI_MAX);
+    add_over_ranks("bytes_across_switches", bytes_sent(s, Level::system, Level::system), MPI_MAX);
+    add_over_ranks("selected_local_min", s.selected_local, MPI_MIN);
+    add_over_ranks("selected_local_max", s.selected_local, MPI_MAX);
+    add("selected_global_min", static_cast<double>(s.selected_global));
+    add("selected_global_max", static_cast<double>(s.selected_global));
   }
 
-  [[nodiscard]] Row row() const {
-    Row row = row_;
-    row.median_ms = median(times_);
-    row.min_ms = minimum(times_);
-    row.baseline_ms = median(baseline_);
-    row.ratio = options_.baseline ? row.median_ms / row.baseline_ms : 0;
-    row.in_node_ms = median(in_node_);
-    row.ran_as = plan_.config().algorithm;
-    row.ran_compressor = text_of(compressor_of(plan_.config()));
-    row.bytes_in_node = bytes_in_node_ / options_.iterations;
-    row.bytes_across = bytes_across_ / options_.iterations;
-    row.bytes_in_switch = bytes_in_switch_ / options_.iterations;
-    row.bytes_across_switches = bytes_across_switches_ / options_.iterations;
-    row.select_ms = median(select_);
-    row.exchange_ms = median(exchange_);
-    row.apply_ms = median(apply_);
-    row.allocations = static_cast<double>(allocations_) / options_.iterations;
+  [[nodiscard]] JsonValue row() const {
+    JsonValue row = result_row({{"benchmark", subject_.dense ? "allreduce_dense" : "allreduce_sparse"},
+                                {"algorithm", subject_.config.algorithm},
+                                {"algorithm_parameters", subject_.config.algorithm_parameters},
+                                {"compressor", subject_.config.compressor},
+                                {"compressor_parameters", subject_.config.compressor_parameters},
+                                {"memory", name_of(options_.config.memory)},
+                                {"count", options_.config.count},
+                                {"density", options_.config.density},
+                                {"ranks", ranks_},
+                                {"baseline", options_.baseline ? buffer_.baseline() : ""},
+                                {"ran_as", plan_.config().algorithm},
+                                {"ran_compressor", text_of(compressor_of(plan_.config()))}});
+    for (const auto& [figure, values] : samples_) {
+      const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+      if (figure.ends_with("_ms"))
+        row.set(figure, median(values));
+      else if (figure.ends_with("_min"))
+        row.set(figure, static_cast<std::int64_t>(minimum(values)));
+      else if (figure.ends_with("_max"))
+        row.set(figure, static_cast<std::int64_t>(*std::max_element(values.begin(), values.end())));
+      else if (figure.starts_with("bytes_"))
+        row.set(figure, static_cast<std::int64_t>(sum) / options_.iterations);
+      else
+        row.set(figure, sum / options_.iterations);
+    }
+    row.set("min_ms", minimum(samples_.at("median_ms")));
+    if (options_.baseline) row.set("ratio", median(samples_.at("median_ms")) / median(samples_.at("baseline_ms")));
     return row;
   }
 
  private:
-  static AllreduceConfig config_of(const Options& options, const Subject& subject) {
-    AllreduceConfig config = options.config;
-    config.count = options.count;
-    config.density = options.density;
-    config.algorithm = subject.algorithm;
-    config.algorithm_parameters = subject.parameters;
-    config.compressor = subject.compressor.names;
-    config.compressor_parameters = subject.compressor.parameters;
-    return config;
-  }
-
   const Options& options_;
-  bool dense_;
+  const Subject& subject_;
+  int ranks_;
   GradientBuffer& buffer_;
   AllreducePlan plan_;
-  Row row_;
-  std::vector<double> times_, baseline_, select_, in_node_, exchange_, apply_;
-  std::int64_t allocations_ = 0, bytes_in_node_ = 0, bytes_across_ = 0, bytes_in_switch_ = 0, bytes_across_switches_ = 0;
+  Samples samples_;
 };
 
 /// Measures subjects one after another or, side by side, all in every iteration.
-std::vector<Row> measure(const Communicator& comm, const Options& options, const Gradients& gradients,
-                         const std::vector<Subject>& list) {
-  const auto buffer = make_gradient_buffer(comm, options.config.memory, options.count);
-  std::vector<Row> rows;
+Rows measure(const Communicator& comm, const Options& options, const Gradients& gradients, const std::vector<Subject>& list) {
+  GradientBuffer buffer(comm, options.config.memory, options.config.count);
+  Rows rows;
   for (std::size_t first = 0; first < list.size();) {
     const std::size_t last = options.side_by_side ? list.size() : first + 1;
     std::vector<std::unique_ptr<Measurement>> group;
     int warmup = 0;
     for (; first < last; ++first) {
-      group.push_back(std::make_unique<Measurement>(comm, options, list[first], *buffer));
+      group.push_back(std::make_unique<Measurement>(comm, options, list[first], buffer));
       warmup = std::max(warmup, group.back()->warmup());
     }
     Progress progress(comm.rank() == 0, group.size() == 1 ? group[0]->name() : "side by side", options.iterations + warmup);
-    for (int t = 0; t < options.iterations + warmup; ++t) {
-      const auto& gradient = gradients[static_cast<std::size_t>(t) % gradients.size()];
-      // The order rotates, because the first and the last of an iteration have other neighbours.
-      for (std::size_t i = 0; i < group.size(); ++i)
-        group[(i + static_cast<std::size_t>(t)) % group.size()]->iterate(gradient, t >= warmup);
-      progress.at(t + 1);
-    }
+    in_turns(group, options.iterations + warmup, progress, [&](const auto& measurement, int t) {
+      measurement->iterate(gradients[static_cast<std::size_t>(t) % gradients.size()], t >= warmup);
+    });
     for (const auto& measurement : group) rows.push_back(measurement->row());
   }
   return rows;
 }
 
-bool all_algorithms(const Options& options) { return options.algorithms == std::vector<std::string>{"all"}; }
-
-std::vector<std::string> wanted(const Options& options) {
-  if (!all_algorithms(options)) return options.algorithms;
+/// Returns the names that --algorithm accepts, except "all".
+std::vector<std::string> known_algorithms() {
   std::vector<std::string> names;
-  for (const AlgorithmInfo& algorithm : algorithms()) {
-    const bool runs = options.config.memory == MemorySpace::host ? algorithm.host_memory : algorithm.cuda_memory;
-    if (runs) names.emplace_back(algorithm.name);
-  }
+  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
+  names.insert(names.end(), {"auto", "auto_sparse"});
   return names;
 }
 
-bool delivers_sparse(const std::string& name) {
-  for (const AlgorithmInfo& algorithm : algorithms()) {
-    if (algorithm.name == name) return algorithm.sparse;
-  }
-  return name == "auto_sparse";
-}
+bool all_algorithms(const Options& options) { return options.algorithms == std::vector<std::string>{"all"}; }
 
 /// Returns whether plans of `algorithm` accept what `compressor` makes of gradients in `memory`.
 bool takes(const std::string& algorithm, const compress::Compressor& compressor, MemorySpace memory) {
@@ -224,26 +194,14 @@ std::vector<std::string> carriers(const std::vector<std::string>& algorithms, co
   return names;
 }
 
-/// Returns the names that --algorithm accepts, except "all".
-std::vector<std::string> known_algorithms() {
-  std::vector<std::string> names;
-  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
-  names.insert(names.end(), {"auto", "auto_sparse"});
-  return names;
-}
-
 [[noreturn]] void refuse(const Options& options, const NamedCompressor& compressor) {
-  const MemorySpace memory = options.config.memory;
-  const std::vector<std::string> able = carriers(known_algorithms(), compressor, memory);
-  if (able.empty())
-    throw Error(WEIR_ERR_ARGUMENT,
-                fmt::format("compressor is {}: in {} memory automatic choice is among sparse ones; give names with "
-                            "commas between them instead",
-                            compressor.names, name_of(memory)));
-  throw Error(WEIR_ERR_ARGUMENT,
-              fmt::format("compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
-                          joined(options.algorithms), compressor.several() ? "choose among these" : "carry it", name_of(memory),
-                          joined(able)));
+  const std::string_view memory = name_of(options.config.memory);
+  const std::vector<std::string> able = carriers(known_algorithms(), compressor, options.config.memory);
+  require(!able.empty(),
+          "compressor is {}: in {} memory automatic choice is among sparse ones; give names with commas between them instead",
+          compressor.names, memory);
+  fail(WEIR_ERR_ARGUMENT, "compressor is {}: {} cannot {}; in {} memory, --algorithm may be {}", compressor.names,
+       joined(options.algorithms), compressor.several() ? "choose among these" : "carry it", memory, joined(able));
 }
 
 /// Returns the requested algorithms that carry the compressor. With "all", automatic choice is left out, or, for several
@@ -260,18 +218,26 @@ std::vector<std::string> carriers(const Options& options, const NamedCompressor&
 std::vector<Subject> subjects(const Options& options, std::vector<std::string>& left_out) {
   std::vector<Subject> list;
   const auto add = [&](const std::string& algorithm, const NamedCompressor& compressor) {
-    const std::string parameters = is_automatic(algorithm)
-                                       ? options.algorithm_parameters
-                                       : parameters_if_chosen(find_allreduce(algorithm), options.algorithm_parameters).text();
-    if (delivers_sparse(algorithm) && options.result != "in_place") list.push_back({algorithm, parameters, false, compressor});
-    if (options.result != "sparse") list.push_back({algorithm, parameters, true, compressor});
+    AllreduceConfig config = options.config;
+    config.algorithm = algorithm;
+    config.algorithm_parameters = is_automatic(algorithm)
+                                      ? options.algorithm_parameters
+                                      : parameters_if_chosen(find_allreduce(algorithm), options.algorithm_parameters).text();
+    config.compressor = compressor.names;
+    config.compressor_parameters = compressor.parameters;
+    const bool sparse = is_automatic(algorithm) ? algorithm == "auto_sparse" : find_allreduce(algorithm).sparse();
+    if (sparse && options.result != "in_place") list.push_back({config, false});
+    if (options.result != "sparse") list.push_back({config, true});
   };
   const bool all = names_all(options.compressors);
   std::vector<std::string> names = all ? all_compressors() : options.compressors;
   if (all) names.insert(names.begin(), "none");
   const std::vector<NamedCompressor> compressors = named_compressors(names, options.parameters);
   if (compressors.empty()) {
-    for (const std::string& algorithm : wanted(options)) add(algorithm, {});
+    for (const std::string& algorithm : all_algorithms(options) ? known_algorithms() : options.algorithms) {
+      if (!all_algorithms(options) || (!is_automatic(algorithm) && find_allreduce(algorithm).runs_in(options.config.memory)))
+        add(algorithm, {});
+    }
   }
   for (const NamedCompressor& compressor : compressors) {
     const std::vector<std::string> able = carriers(options, compressor);
@@ -279,28 +245,23 @@ std::vector<Subject> subjects(const Options& options, std::vector<std::string>& 
     if (able.empty()) left_out.push_back(compressor.names);
     for (const std::string& algorithm : able) add(algorithm, compressor);
   }
-  if (list.empty() && options.result == "sparse")
-    throw Error(WEIR_ERR_ARGUMENT, "--result is sparse: none of the algorithms delivers one; choose in_place");
+  require(!list.empty() || options.result != "sparse", "--result is sparse: none of the algorithms delivers one; choose in_place");
   return list;
 }
 
 void run(Options options) {
   std::vector<std::string> left_out;
-  const std::vector<Subject> list = subjects(options, left_out);
-  start_mpi();
-  {
-    const Communicator comm(MPI_COMM_WORLD);
-    if (comm.rank() == 0) require_writable(options.json);
-    if (comm.rank() == 0 && !left_out.empty())
-      print_error("left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
-    const Gradients gradients = options.input.empty() ? make_gradients(options.count, comm.rank(), 3)
-                                                      : read_gradients(options.input, options.count, comm.rank(), comm.size());
-    const std::vector<Row> rows = measure(comm, options, gradients, list);
-    if (comm.rank() == 0) {
-      print_table(rows);
-      if (!options.json.empty()) write_json(rows, options.json);
-    }
-  }
+  std::vector<Subject> list = subjects(options, left_out);
+  const Communicator comm = start_ranks(options.json);
+  if (comm.rank() == 0 && !left_out.empty())
+    print_error("left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
+  const Gradients gradients = options.input.empty() ? make_gradients(options.config.count, comm.rank(), 3)
+                                                    : read_gradients(options.input, options.config.count, comm.rank(), comm.size());
+  for (Subject& subject : list) subject.config.count = options.config.count;  // of the file, perhaps
+  const Rows rows = measure(comm, options, gradients, list);
+  if (comm.rank() != 0) return;
+  print_result_table(rows);
+  write_rows(rows, options.json);
 }
 
 }  // namespace
@@ -310,9 +271,9 @@ void add_bench_allreduce(Command& bench) {
   Command command = bench.add(
       "allreduce", "Measure allreduce algorithms, compared with MPI_Allreduce of the same dense array; start with mpirun");
   std::vector<std::string> names = {"all", "auto", "auto_sparse"};
-  for (const AlgorithmInfo& algorithm : algorithms()) names.emplace_back(algorithm.name);
-  command.option("--count", options->count, "elements of the gradient").between(1, 2147483647);
-  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
+  command.option("--count", options->config.count, "elements of the gradient").between(1, 2147483647);
+  command.option("--density", options->config.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   const Option algorithm =
       command
           .option("--algorithm", options->algorithms,

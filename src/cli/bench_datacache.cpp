@@ -2,7 +2,6 @@
 // samples come from the node's memory and from other nodes. Start it with mpirun.
 #include <fmt/core.h>
 #include <unistd.h>
-#include <weir/mpi.h>
 
 #include <algorithm>
 #include <array>
@@ -16,12 +15,10 @@
 #include <weir/datacache.hpp>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/mpi_start.hpp"
-#include "cli/report.hpp"
 #include "cli/slow_store.hpp"
+#include "cli/temporary_folder.hpp"
 #include "communicator/communicator.hpp"
 
 namespace weir::cli {
@@ -36,27 +33,12 @@ struct Options {
   std::string json;
 };
 
-double now() { return MPI_Wtime(); }
-
-/// One epoch, on the slowest rank.
-struct Epoch {
-  std::string run;
-  int epoch = 0;
-  double io_s = 0, total_s = 0;
-  std::int64_t store_bytes = 0;  ///< over all ranks
-};
-
 /// The ranks that take part: all ranks, or all but one if that one is the store.
 struct Job {
   MPI_Comm ranks = MPI_COMM_NULL;
   int rank = 0, size = 1;
   std::shared_ptr<SampleSource> source;
 };
-
-double over(const Job& job, double value, MPI_Op op) {
-  MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_DOUBLE, op, job.ranks);
-  return value;
-}
 
 /// Simulates a GPU's work, then gradients, for which ranks wait for each other. Meanwhile the program makes progress on what is in
 /// flight.
@@ -65,8 +47,8 @@ void compute(const Communicator& comm, const Job& job, double ms) {
     const auto inside = comm.state()->enter();
     comm.state()->engine.poll();
   };
-  const double end = now() + ms * 1e-3;
-  while (now() < end) {
+  const double end = MPI_Wtime() + ms * 1e-3;
+  while (MPI_Wtime() < end) {
     poll();
     std::this_thread::sleep_for(std::chrono::microseconds(500));
   }
@@ -79,66 +61,89 @@ void compute(const Communicator& comm, const Job& job, double ms) {
 void check(const Options& options, std::int64_t sample, const std::byte* value) {
   if (!options.path.empty()) return;
   for (const std::int64_t i : {std::int64_t{0}, options.sample_bytes / 2, options.sample_bytes - 1})
-    if (value[i] != stored_byte(sample * options.sample_bytes + i))
-      throw std::runtime_error(fmt::format("sample {} has a wrong byte {}", sample, i));
+    if (value[i] != stored_byte(sample * options.sample_bytes + i)) give_up("sample {} has a wrong byte {}", sample, i);
 }
 
+/// Returns 0 .. count - 1 in random order.
+std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+  return order;
+}
+
+/// The time and the volume of an epoch on this rank.
+class Epoch {
+ public:
+  explicit Epoch(const Job& job) : job_(job) { MPI_Barrier(job.ranks); }
+
+  /// Counts the time of `body` as I/O.
+  template <class Body>
+  void wait_for(Body body) {
+    const double asked = MPI_Wtime();
+    body();
+    io_ += MPI_Wtime() - asked;
+  }
+  /// Returns the row: times of the slowest rank, bytes of all ranks.
+  [[nodiscard]] JsonValue row(const Options& options, const std::string& run, int epoch, std::int64_t store_bytes) const {
+    const double total = MPI_Wtime() - begin_;
+    return {{"benchmark", "datacache"},
+            {"run", run},
+            {"epoch", epoch},
+            {"ranks", job_.size},
+            {"samples", options.samples},
+            {"sample_bytes", options.sample_bytes},
+            {"batch", options.batch},
+            {"compute_ms", options.compute_ms},
+            {"io_s", over_ranks(io_, MPI_MAX, job_.ranks)},
+            {"epoch_s", over_ranks(total, MPI_MAX, job_.ranks)},
+            {"store_bytes", over_ranks(store_bytes, MPI_SUM, job_.ranks)}};
+  }
+
+ private:
+  const Job& job_;
+  double begin_ = MPI_Wtime(), io_ = 0;
+};
+
 /// Every rank reads its batch from the store, sample by sample, before it computes.
-Epoch without_cache(const Communicator& comm, const Job& job, const Options& options, int epoch) {
-  MPI_Barrier(job.ranks);
-  const double begin = now();
-  double io = 0;
+JsonValue without_cache(const Communicator& comm, const Job& job, const Options& options, int number) {
+  Epoch epoch(job);
   std::vector<std::byte> encoded, value(static_cast<std::size_t>(options.sample_bytes));
   std::array<std::int64_t, 1> size{};
   std::int64_t bytes = 0;
   // As in a global shuffle, any rank may need any sample.
-  std::vector<std::int64_t> order(static_cast<std::size_t>(options.samples));
-  std::iota(order.begin(), order.end(), 0);
-  std::mt19937_64 random(static_cast<std::uint64_t>(epoch));
-  std::shuffle(order.begin(), order.end(), random);
+  const std::vector<std::int64_t> order = shuffled(options.samples, static_cast<std::uint64_t>(number));
   for (std::int64_t at = 0; at < options.samples; at += job.size * options.batch) {
-    const double asked = now();
-    for (std::int64_t i = at + job.rank * options.batch; i < std::min(at + (job.rank + 1) * options.batch, options.samples); ++i) {
-      const std::int64_t sample = order[static_cast<std::size_t>(i)];
-      encoded.clear();
-      job.source->read(sample, 1, encoded, size);
-      job.source->decode(sample, encoded, value);
-      check(options, sample, value.data());
-      bytes += size[0];
-    }
-    io += now() - asked;
+    epoch.wait_for([&] {
+      for (std::int64_t i = at + job.rank * options.batch; i < std::min(at + (job.rank + 1) * options.batch, options.samples);
+           ++i) {
+        const std::int64_t sample = order[static_cast<std::size_t>(i)];
+        encoded.clear();
+        job.source->read(sample, 1, encoded, size);
+        job.source->decode(sample, encoded, value);
+        check(options, sample, value.data());
+        bytes += size[0];
+      }
+    });
     compute(comm, job, options.compute_ms);
   }
-  const double total = now() - begin;
-  return {"without", epoch, over(job, io, MPI_MAX), over(job, total, MPI_MAX),
-          static_cast<std::int64_t>(over(job, static_cast<double>(bytes), MPI_SUM))};
+  return epoch.row(options, "without", number, bytes);
 }
 
-Epoch with_cache(const Communicator& comm, const Job& job, const Options& options, const SampleCache& cache, SampleLoader& loader,
-                 const std::string& run) {
-  MPI_Barrier(job.ranks);
+JsonValue with_cache(const Communicator& comm, const Job& job, const Options& options, const SampleCache& cache,
+                     SampleLoader& loader, const std::string& run) {
+  Epoch epoch(job);
   const std::int64_t before = cache.statistics().store_bytes_read;
-  const double begin = now();
-  double io = 0;
-  const int epoch = static_cast<int>(loader.epoch()) + (loader.step() == loader.steps() && loader.step() > 0 ? 1 : 0);
+  const int number = static_cast<int>(loader.epoch()) + (loader.step() == loader.steps() && loader.step() > 0 ? 1 : 0);
   for (;;) {
-    const double asked = now();
-    const std::optional<SampleBatch> batch = loader.next();
-    io += now() - asked;
+    std::optional<SampleBatch> batch;
+    epoch.wait_for([&] { batch = loader.next(); });
     if (!batch) break;
     for (std::size_t i = 0; i < batch->samples.size(); ++i) check(options, batch->samples[i], batch->value(i).data());
     compute(comm, job, options.compute_ms);
   }
-  const double total = now() - begin;
-  const auto read = static_cast<double>(cache.statistics().store_bytes_read - before);
-  return {run, epoch, over(job, io, MPI_MAX), over(job, total, MPI_MAX), static_cast<std::int64_t>(over(job, read, MPI_SUM))};
+  return epoch.row(options, run, number, cache.statistics().store_bytes_read - before);
 }
-
-/// The speed of samples that are already in memory, and its limit.
-struct Rate {
-  std::string what, limit;
-  double gigabytes_per_s = 0, limit_gigabytes_per_s = 0;  ///< per rank
-};
 
 /// Returns the samples of the ranks in `wanted`, in any order.
 std::vector<std::int64_t> samples_of(const SampleCache& cache, const std::vector<bool>& wanted) {
@@ -151,30 +156,32 @@ std::vector<std::int64_t> samples_of(const SampleCache& cache, const std::vector
   return samples;
 }
 
-/// Returns the seconds for getting all of `samples` in batches, repeated for `rounds`.
+/// Returns the least of five times of `body`, in seconds, each on the slowest rank.
+template <class Body>
+double best_seconds(const Job& job, Body body) {
+  double best = 1e300;
+  for (int repeat = 0; repeat < 5; ++repeat) best = std::min(best, milliseconds(body, job.ranks) * 1e-3);
+  return best;
+}
+
+/// Returns the seconds for getting `batches` batches of `samples`, which repeat.
 double seconds_to_get(const Job& job, SampleCache& cache, const Options& options, const std::vector<std::int64_t>& samples,
                       std::int64_t batches) {
-  const auto batch = static_cast<std::size_t>(options.batch);
-  const auto lanes = static_cast<std::size_t>(options.in_flight);
+  const auto batch = static_cast<std::size_t>(options.batch), lanes = static_cast<std::size_t>(options.in_flight);
   std::vector<std::vector<std::byte>> values(lanes, std::vector<std::byte>(batch * static_cast<std::size_t>(options.sample_bytes)));
   std::vector<std::int64_t> asked(batch);
-  double best = 1e300;
-  for (int repeat = 0; repeat < 5; ++repeat) {
+  return best_seconds(job, [&] {
     std::vector<std::optional<Operation>> operations(lanes);
-    MPI_Barrier(job.ranks);
-    const double begin = now();
-    for (std::int64_t b = 0; b < batches; ++b) {
-      for (std::size_t i = 0; i < batch; ++i) asked[i] = samples[(static_cast<std::size_t>(b) * batch + i) % samples.size()];
-      const std::size_t lane = static_cast<std::size_t>(b) % lanes;
-      if (operations[lane]) operations[lane]->wait();
-      operations[lane] = cache.start(asked, values[lane]);
+    for (std::size_t b = 0; b < static_cast<std::size_t>(batches); ++b) {
+      for (std::size_t i = 0; i < batch; ++i) asked[i] = samples[(b * batch + i) % samples.size()];
+      std::optional<Operation>& operation = operations[b % lanes];
+      if (operation) operation->wait();
+      operation = cache.start(asked, values[b % lanes]);
     }
     for (auto& operation : operations) {
       if (operation) operation->wait();
     }
-    best = std::min(best, over(job, now() - begin, MPI_MAX));
-  }
-  return best;
+  });
 }
 
 /// Returns the seconds for copying as many samples from a private array.
@@ -182,23 +189,15 @@ double seconds_to_copy(const Job& job, const Options& options, std::int64_t samp
   std::vector<std::byte> all(static_cast<std::size_t>(samples * options.sample_bytes), std::byte{1});
   const std::int64_t lane_bytes = options.batch * options.sample_bytes;
   std::vector<std::byte> values(static_cast<std::size_t>(options.in_flight * lane_bytes));
-  std::vector<std::int64_t> order(static_cast<std::size_t>(samples));
-  std::iota(order.begin(), order.end(), 0);
-  std::mt19937_64 random(1);
-  std::shuffle(order.begin(), order.end(), random);
-  double best = 1e300;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    MPI_Barrier(job.ranks);
-    const double begin = now();
+  const std::vector<std::int64_t> order = shuffled(samples, 1);
+  return best_seconds(job, [&] {
     for (std::int64_t b = 0; b < batches; ++b) {
       for (std::int64_t i = 0; i < options.batch; ++i)
         std::memcpy(values.data() + b % options.in_flight * lane_bytes + i * options.sample_bytes,
                     all.data() + order[static_cast<std::size_t>((b * options.batch + i) % samples)] * options.sample_bytes,
                     static_cast<std::size_t>(options.sample_bytes));
     }
-    best = std::min(best, over(job, now() - begin, MPI_MAX));
-  }
-  return best;
+  });
 }
 
 /// Returns the seconds for sending as many bytes by MPI to a rank of the next node, and receiving them from the previous one.
@@ -206,19 +205,15 @@ double seconds_to_copy(const Job& job, const Options& options, std::int64_t samp
 double seconds_on_wire(const Job& job, const Options& options, std::int64_t batches, int apart) {
   const auto bytes = static_cast<int>(options.batch * options.sample_bytes);
   std::vector<std::byte> out(static_cast<std::size_t>(bytes), std::byte{1}), in(out.size());
-  double best = 1e300;
-  for (int repeat = 0; repeat < 5; ++repeat) {
-    MPI_Barrier(job.ranks);
-    const double begin = now();
+  return best_seconds(job, [&] {
     for (std::int64_t b = 0; b < batches; ++b)
       MPI_Sendrecv(out.data(), bytes, MPI_BYTE, (job.rank + apart) % job.size, 0, in.data(), bytes, MPI_BYTE,
                    (job.rank + job.size - apart) % job.size, 0, job.ranks, MPI_STATUS_IGNORE);
-    best = std::min(best, over(job, now() - begin, MPI_MAX));
-  }
-  return best;
+  });
 }
 
-std::vector<Rate> rates(const Communicator& comm, const Job& job, const Options& options) {
+/// Measures the speed of samples that are already in memory, and its limit, per rank.
+Rows rates(const Communicator& comm, const Job& job, const Options& options) {
   SampleCache cache(comm,
                     {.largest_batch = options.batch,
                      .in_flight = options.in_flight,
@@ -233,74 +228,61 @@ std::vector<Rate> rates(const Communicator& comm, const Job& job, const Options&
     others[static_cast<std::size_t>(rank)] = false;
   }
   const std::vector<std::int64_t> near = samples_of(cache, node), far = samples_of(cache, others);
-  if (over(job, static_cast<double>(std::ssize(near)), MPI_MIN) == 0) return {};
+  if (over_ranks(std::ssize(near), MPI_MIN, job.ranks) == 0) return {};
   // Load all samples into memory, each by its owner's node.
-  const auto batches = static_cast<std::int64_t>(over(job, static_cast<double>(std::ssize(near) / options.batch + 1), MPI_MAX));
+  const std::int64_t batches = over_ranks(std::ssize(near) / options.batch + 1, MPI_MAX, job.ranks);
   (void)seconds_to_get(job, cache, options, near, batches);
-  if (over(job, static_cast<double>(cache.statistics().kept), MPI_MIN) == 0) return {};
-  std::vector<Rate> found;
+  if (over_ranks(cache.statistics().kept, MPI_MIN, job.ranks) == 0) return {};
+  Rows rows;
   const auto add = [&](const char* what, const char* limit, std::int64_t count, double seconds, double least) {
     const double gigabytes = static_cast<double>(count * options.batch * options.sample_bytes) * 1e-9;
-    found.push_back({what, limit, gigabytes / seconds, gigabytes / least});
+    rows.push_back({{"benchmark", "datacache_rate"},
+                    {"from", what},
+                    {"ranks", job.size},
+                    {"sample_bytes", options.sample_bytes},
+                    {"gigabytes_per_s", gigabytes / seconds},
+                    {"baseline", limit},
+                    {"baseline_gigabytes_per_s", gigabytes / least},
+                    {"ratio", seconds / least}});
   };
   add("memory of the node", "memcpy", batches, seconds_to_get(job, cache, options, near, batches),
       seconds_to_copy(job, options, std::ssize(near), batches));
   if (topology.node_count() > 1)
     add("other nodes", "MPI_Sendrecv", 20, seconds_to_get(job, cache, options, far, 20),
         seconds_on_wire(job, options, 20, topology.largest_node()));
-  return found;
+  return rows;
 }
 
-void print(const Job& job, const Options& options, const std::vector<Epoch>& epochs, const std::vector<Rate>& found) {
+void print(const Job& job, const Options& options, Rows epochs, const Rows& rates) {
   fmt::print("{} samples of {} bytes, {} rank{}, batches of {}, {} ms of computing each\n", options.samples, options.sample_bytes,
              job.size, job.size == 1 ? "" : "s", options.batch, options.compute_ms);
-  fmt::print("{:<24} {:>6} {:>10} {:>10} {:>12} {:>14}\n", "run", "epoch", "I/O s", "epoch s", "samples/s", "MB from store");
-  for (const Epoch& e : epochs)
-    fmt::print("{:<24} {:>6} {:>10.3f} {:>10.3f} {:>12.0f} {:>14.1f}\n", e.run, e.epoch, e.io_s, e.total_s,
-               static_cast<double>(options.samples) / e.total_s, static_cast<double>(e.store_bytes) * 1e-6);
-  for (const Rate& r : found)
-    fmt::print("samples from {}: {:.2f} GB/s a rank, {} {:.2f} GB/s: {:.2f} x\n", r.what, r.gigabytes_per_s, r.limit,
-               r.limit_gigabytes_per_s, r.limit_gigabytes_per_s / r.gigabytes_per_s);
-}
-
-void write(const Job& job, const Options& options, const std::vector<Epoch>& epochs, const std::vector<Rate>& found) {
-  if (options.json.empty()) return;
-  JsonValue rows = JsonValue::array();
-  for (const Epoch& e : epochs)
-    rows.push_back({{"benchmark", "datacache"},
-                    {"run", e.run},
-                    {"epoch", e.epoch},
-                    {"ranks", job.size},
-                    {"samples", options.samples},
-                    {"sample_bytes", options.sample_bytes},
-                    {"batch", options.batch},
-                    {"compute_ms", options.compute_ms},
-                    {"io_s", e.io_s},
-                    {"epoch_s", e.total_s},
-                    {"store_bytes", e.store_bytes}});
-  for (const Rate& r : found)
-    rows.push_back({{"benchmark", "datacache_rate"},
-                    {"from", r.what},
-                    {"ranks", job.size},
-                    {"sample_bytes", options.sample_bytes},
-                    {"gigabytes_per_s", r.gigabytes_per_s},
-                    {"baseline", r.limit},
-                    {"baseline_gigabytes_per_s", r.limit_gigabytes_per_s},
-                    {"ratio", r.limit_gigabytes_per_s / r.gigabytes_per_s}});
-  write_json(rows, options.json);
+  for (JsonValue& row : epochs) {
+    row.set("samples_per_s", static_cast<double>(options.samples) / number_of(row, "epoch_s"));
+    row.set("store_mb", number_of(row, "store_bytes") * 1e-6);
+  }
+  print_table(epochs, "{run:<24} {epoch:>6} {io_s:>10.3f} {epoch_s:>10.3f} {samples_per_s:>12.0f} {store_mb:>14.1f}",
+              {"run", "epoch", "I/O s", "epoch s", "samples/s", "MB from store"});
+  for (const JsonValue& rate : rates) {
+    const JsonView r = rate.view();
+    fmt::print("samples from {}: {:.2f} GB/s a rank, {} {:.2f} GB/s: {:.2f} x\n", r.at("from").string(),
+               r.at("gigabytes_per_s").number(), r.at("baseline").string(), r.at("baseline_gigabytes_per_s").number(),
+               r.at("ratio").number());
+  }
+  fmt::print(
+      "without: each rank reads its samples one by one before it computes. I/O: how long the slowest rank waits for samples.\n"
+      "x: time relative to the limit's.\n");
 }
 
 void measure(const Job& job, const Options& options) {
   const Communicator comm(job.ranks);
-  std::vector<Epoch> epochs;
+  Rows rows;
   Progress progress(job.rank == 0, "epochs", 2 + 2 * options.epochs);
-  int done = 0;
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    epochs.push_back(without_cache(comm, job, options, epoch));
-    progress.at(++done);
-  }
-  const auto folder = std::filesystem::path(options.folder);
-  const SampleCacheConfig config{.folder = folder.string(),
+  const auto add = [&](JsonValue row) {
+    rows.push_back(std::move(row));
+    progress.at(static_cast<int>(rows.size()));
+  };
+  for (int epoch = 0; epoch < 2; ++epoch) add(without_cache(comm, job, options, epoch));
+  const SampleCacheConfig config{.folder = options.folder,
                                  .largest_batch = options.batch,
                                  .in_flight = options.in_flight,
                                  .pack_samples = static_cast<int>(options.pack),
@@ -309,47 +291,22 @@ void measure(const Job& job, const Options& options) {
   for (const char* run : {"cache, folder empty", "cache, a later run"}) {
     SampleCache cache(comm, config, job.source);
     SampleLoader loader(cache, {.batch = options.batch, .seed = 1, .progress = ProgressDisplay::off});
-    for (int epoch = 0; epoch < options.epochs; ++epoch) {
-      epochs.push_back(with_cache(comm, job, options, cache, loader, run));
-      progress.at(++done);
-    }
+    for (int epoch = 0; epoch < options.epochs; ++epoch) add(with_cache(comm, job, options, cache, loader, run));
   }
-  const std::vector<Rate> found = rates(comm, job, options);
+  const Rows found = rates(comm, job, options);
   if (job.rank != 0) return;
-  print(job, options, epochs, found);
-  fmt::print(
-      "without: each rank reads its samples one by one before it computes. I/O: how long the slowest rank waits for samples.\n"
-      "x: time relative to the limit's.\n");
-  write(job, options, epochs, found);
+  print(job, options, rows, found);
+  rows.insert(rows.end(), found.begin(), found.end());
+  write_rows(rows, options.json);
 }
 
-/// A folder shared by all ranks of the node, for this run only unless one was given.
-class NodeFolder {
- public:
-  NodeFolder(std::string given, MPI_Comm ranks) : path_(std::move(given)), made_(path_.empty()) {
-    if (!made_) return;
-    std::int64_t number = getpid();
-    MPI_Bcast(&number, 1, MPI_INT64_T, 0, ranks);
-    path_ = (std::filesystem::temp_directory_path() / fmt::format("weir-bench-datacache-{}-{}", number, host())).string();
-  }
-  NodeFolder(const NodeFolder&) = delete;
-  NodeFolder& operator=(const NodeFolder&) = delete;
-  ~NodeFolder() {
-    std::error_code ignored;
-    if (made_) std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  static std::string host() {
-    std::array<char, 256> name{};
-    gethostname(name.data(), name.size() - 1);
-    return name.data();
-  }
-
-  std::string path_;
-  bool made_;
-};
+/// Collective. Returns a name for a folder that all ranks of the node share.
+std::string folder_of_node(MPI_Comm ranks) {
+  const std::int64_t number = over_ranks(std::int64_t{getpid()}, MPI_MAX, ranks);
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return (std::filesystem::temp_directory_path() / fmt::format("weir-bench-datacache-{}-{}", number, host.data())).string();
+}
 
 void run(Options options) {
   start_mpi();
@@ -358,33 +315,24 @@ void run(Options options) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (rank == 0) require_writable(options.json);
   const bool serves = options.path.empty();
-  if (serves && size < 2)
-    throw Error(WEIR_ERR_ARGUMENT, "the last rank is the store: start at least two ranks, or give a file with --path");
+  require(!serves || size > 1, "the last rank is the store: start at least two ranks, or give a file with --path");
   Job job;
   const bool is_store = serves && rank == size - 1;
   MPI_Comm_split(MPI_COMM_WORLD, is_store ? 1 : 0, rank, &job.ranks);
   MPI_Comm_rank(job.ranks, &job.rank);
   MPI_Comm_size(job.ranks, &job.size);
-  std::unique_ptr<StoreServer> server;
-  struct {
-    std::array<char, 64> address{};
-    int port = 0;
-  } where;
-  if (is_store) {
-    server = std::make_unique<StoreServer>();
-    own_address().copy(where.address.data(), where.address.size() - 1);
-    where.port = server->port();
-  }
-  MPI_Bcast(&where, sizeof where, MPI_BYTE, size - 1, MPI_COMM_WORLD);
+  auto server = is_store ? std::make_unique<StoreServer>() : nullptr;
+  const std::string address = text_of_rank(is_store ? own_address() : "", size - 1);
+  const auto port = static_cast<int>(over_ranks(std::int64_t{is_store ? server->port() : 0}, MPI_MAX));
   if (!is_store) {
     if (serves) {
-      job.source = std::make_shared<StoreClient>(where.address.data(), where.port, options.samples, options.sample_bytes);
+      job.source = std::make_shared<StoreClient>(address, port, options.samples, options.sample_bytes);
     } else {
       job.source = record_source(options.path, options.sample_bytes);
       options.samples = job.source->size();
     }
-    const NodeFolder folder(options.folder, job.ranks);
-    options.folder = folder.path();
+    const TemporaryFolder folder(options.folder.empty() ? folder_of_node(job.ranks) : "");
+    if (options.folder.empty()) options.folder = folder.path();
     measure(job, options);
     MPI_Barrier(job.ranks);
   }
@@ -403,26 +351,24 @@ void run(Options options) {
 }  // namespace
 
 void add_bench_datacache(Command& bench) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      bench.add("datacache", "Measure epochs over samples on a slow store, with a sample cache and without; start with mpirun");
-  command.option("--path", options->path,
+  auto [command, options] = bench.add(
+      "datacache", "Measure epochs over samples on a slow store, with a sample cache and without; start with mpirun", run);
+  command.option("--path", options.path,
                  "read samples from this file on a slow store, in place of a rank that serves synthetic ones");
-  command.option("--samples", options->samples, "samples of the synthetic store").positive();
-  command.option("--sample-bytes", options->sample_bytes, "bytes of a sample").positive();
-  command.option("--batch", options->batch, "samples of a rank in a step").positive();
-  command.option("--pack", options->pack, "samples that are read together").positive();
-  command.option("--epochs", options->epochs, "epochs of each run with a cache").positive();
-  command.option("--threads", options->threads, "threads of a rank that read and decode").positive();
-  command.option("--in-flight", options->in_flight, "batches requested at once").between(1, 64);
-  command.option("--compute-ms", options->compute_ms, "computing in a step, in milliseconds").non_negative();
-  command.option("--folder", options->folder, "level 1 of the cache: a folder of each node's own; default: a temporary one");
-  command.option("--json", options->json, "also write the rows to this file, on rank 0");
+  command.option("--samples", options.samples, "samples of the synthetic store").positive();
+  command.option("--sample-bytes", options.sample_bytes, "bytes of a sample").positive();
+  command.option("--batch", options.batch, "samples of a rank in a step").positive();
+  command.option("--pack", options.pack, "samples that are read together").positive();
+  command.option("--epochs", options.epochs, "epochs of each run with a cache").positive();
+  command.option("--threads", options.threads, "threads of a rank that read and decode").positive();
+  command.option("--in-flight", options.in_flight, "batches requested at once").between(1, 64);
+  command.option("--compute-ms", options.compute_ms, "computing in a step, in milliseconds").non_negative();
+  command.option("--folder", options.folder, "level 1 of the cache: a folder of each node's own; default: a temporary one");
+  command.option("--json", options.json, "also write the rows to this file, on rank 0");
   command.footer(
       "The last rank serves the synthetic samples. After each step's computing, ranks wait for each other, as they do for "
       "gradients.");
   command.examples({"mpirun -n 5 weir bench datacache --samples 4096"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

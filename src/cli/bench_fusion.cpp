@@ -1,15 +1,11 @@
 // weir bench fusion: compares all schemes of tensor fusion on the tensors of well-known networks. Start it with mpirun.
 #include "cli/bench_fusion.hpp"
 
-#include <weir/mpi.h>
-
 #include <chrono>
-#include <memory>
 #include <thread>
 
+#include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/mpi_start.hpp"
-#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -21,21 +17,17 @@ FusionHost host() {
 
 void run(const FusionOptions& options) {
   std::vector<FusionModel> models = load_models(options.models);
-  start_mpi();
-  const Communicator comm(MPI_COMM_WORLD);
-  if (comm.rank() == 0) require_writable(options.json);
+  const Communicator comm = start_ranks(options.json);
   bench_fusion(comm, options, std::move(models), host());
 }
 
 }  // namespace
 
 void add_bench_fusion(Command& bench) {
-  auto options = std::make_shared<FusionOptions>();
-  Command command =
-      bench.add("fusion", "Measure tensor fusion: training steps of well-known networks with every scheme; start with mpirun");
-  add_fusion_options(command, *options);
+  auto [command, options] =
+      bench.add("fusion", "Measure tensor fusion: training steps of well-known networks with every scheme; start with mpirun", run);
+  add_fusion_options(command, options);
   command.examples({"mpirun -n 4 weir bench fusion --model resnet50"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

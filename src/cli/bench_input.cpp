@@ -1,20 +1,17 @@
 #include "cli/bench_input.hpp"
 
-#include <fmt/core.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <array>
-#include <bit>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <stdexcept>
-#include <system_error>
+#include <limits>
+#include <sstream>
 
 #include "base/error.hpp"
 #include "base/splitmix.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -34,34 +31,29 @@ struct NpyHeader {
 /// Returns the numbers of a shape such as "2, 1, 1000". Returns nothing if one of them is not from 1 to 2^31 - 1.
 std::vector<std::int64_t> sizes_of(const std::string& shape) {
   std::vector<std::int64_t> sizes;
-  const char *at = shape.data(), *end = at + shape.size();
-  const auto skip = [&](char what) { at = std::find_if(at, end, [what](char c) { return c != what; }); };
-  for (skip(' '); at != end; skip(' ')) {
-    int size = 0;
-    const auto [after, error] = std::from_chars(at, end, size);
-    if (error != std::errc() || size < 1) return {};
+  std::istringstream in(shape);
+  char comma = ',';
+  for (std::int64_t size = 0; comma == ',' && in >> size; in >> comma) {
+    if (size < 1 || size > std::numeric_limits<int>::max()) return {};
     sizes.push_back(size);
-    at = after;
-    skip(' ');
-    if (at != end && *at++ != ',') return {};
   }
-  return sizes;
+  return in.eof() ? sizes : std::vector<std::int64_t>();
 }
 
 NpyHeader read_npy_header(std::ifstream& in, const std::string& file) {
   const auto read = [&](char* out, std::streamsize bytes) {
-    if (!in.read(out, bytes)) throw std::runtime_error(fmt::format("'{}' ends within its .npy header: write it anew", file));
+    if (!in.read(out, bytes)) give_up("'{}' ends within its .npy header: write it anew", file);
   };
   std::array<char, 10> head{};
   read(head.data(), head.size());
-  if (head[6] != 1) throw std::runtime_error(fmt::format("'{}': only .npy format version 1 is read", file));
+  if (head[6] != 1) give_up("'{}': only .npy format version 1 is read", file);
   const auto length = static_cast<std::uint16_t>(static_cast<unsigned char>(head[8]) | static_cast<unsigned char>(head[9]) << 8);
   std::string text(length, ' ');
   read(text.data(), length);
   const std::size_t open = text.find('(', text.find("'shape':")), close = text.find(')', open);
   if (text.find("'<f4'") == std::string::npos || text.find("'fortran_order': False") == std::string::npos ||
       close == std::string::npos) {
-    throw std::runtime_error(fmt::format("'{}': a float32 array in C order is needed, its header says {}", file, text));
+    give_up("'{}': a float32 array in C order is needed, its header says {}", file, text);
   }
   NpyHeader header;
   header.shape = text.substr(open + 1, close - open - 1);
@@ -105,7 +97,7 @@ Gradients make_gradients(std::int64_t count, int rank, int iterations) {
 
 Gradients read_gradients(const std::string& file, std::int64_t& count, int rank, int ranks) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) throw std::runtime_error(fmt::format("cannot read the gradients in '{}'", file));
+  if (!in) give_up("cannot read the gradients in '{}'", file);
   in.seekg(0, std::ios::end);
   const std::int64_t file_bytes = in.tellg();
   in.seekg(0);
@@ -117,8 +109,7 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   if (std::memcmp(magic.data(), "\x93NUMPY", magic.size()) == 0) {
     const NpyHeader header = read_npy_header(in, file);
     if (header.sizes.size() != 3 || header.sizes[1] != ranks) {
-      throw std::runtime_error(fmt::format("'{}' has shape ({}): it must be iterations x {} ranks x count, each from 1 to 2^31 - 1",
-                                           file, header.shape, ranks));
+      give_up("'{}' has shape ({}): it must be iterations x {} ranks x count, each from 1 to 2^31 - 1", file, header.shape, ranks);
     }
     announced = header.sizes[0];
     count = header.sizes[2];
@@ -128,12 +119,11 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   const std::int64_t data_bytes = file_bytes - offset;
   const std::int64_t step_bytes = count <= data_bytes / 4 / ranks ? count * ranks * 4 : 0;  // 0: the file has less than one step
   if (step_bytes == 0 || data_bytes % step_bytes != 0) {
-    throw std::runtime_error(
-        fmt::format("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file, data_bytes, ranks, count));
+    give_up("'{}' holds {} bytes of data: not a multiple of {} ranks x {} floats", file, data_bytes, ranks, count);
   }
   const std::int64_t iterations = data_bytes / step_bytes;
   if (announced != 0 && iterations != announced)
-    throw std::runtime_error(fmt::format("'{}' holds {} iterations: its shape says {}", file, iterations, announced));
+    give_up("'{}' holds {} iterations: its shape says {}", file, iterations, announced);
   Gradients gradients(static_cast<std::size_t>(iterations));
   for (std::int64_t t = 0; t < iterations; ++t) {
     auto& g = gradients[static_cast<std::size_t>(t)];
@@ -141,7 +131,7 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
     in.seekg(offset + t * step_bytes + rank * count * 4);
     in.read(reinterpret_cast<char*>(g.data()), count * 4);
   }
-  if (!in) throw std::runtime_error(fmt::format("reading '{}' failed", file));
+  if (!in) give_up("reading '{}' failed", file);
   return gradients;
 }
 

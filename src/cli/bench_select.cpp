@@ -1,39 +1,48 @@
 // weir bench select: measures local compensation and selection in one thread against one plain pass over the same arrays, and how
-// close each method comes to k and to the exact selection.
-#include "cli/bench_select.hpp"
-
-#include <fmt/core.h>
+// close each method comes to k and to the exact selection. In CUDA memory, it measures a plan of one rank, whose exchange does
+// nothing.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
-#include <memory>
 #include <numeric>
 
 #include "base/buffer.hpp"
 #include "base/error.hpp"
+#include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
+#include "cli/gradient_buffer.hpp"
 #include "cli/named_option.hpp"
 #include "cli/named_threshold.hpp"
+#include "cli/report.hpp"
+#include "communicator/communicator.hpp"
 #include "contribution/contribution.hpp"
+#include "cuda/runtime.hpp"
 #include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
+#include "transport/inproc/inproc_transport.hpp"
 
 namespace weir::cli {
 namespace {
 
-std::string instruction_set_in_use() {
-  const std::string names = kernels::host::instruction_set();
-  return names.substr(0, names.find(' '));
-}
+constexpr int warmup = 3;
 
-template <class Body>
-double milliseconds(Body body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-}
+struct Options {
+  std::int64_t count = 16777216;
+  double density = 0.01;
+  int iterations = 20;
+  MemorySpace memory = MemorySpace::host;
+  std::string threshold = "all", parameters, input, json;
+
+  [[nodiscard]] std::int64_t k() const { return std::max<std::int64_t>(1, std::llround(density * static_cast<double>(count))); }
+};
+
+struct Method {
+  std::string name;
+  std::string threshold = name;
+  std::string parameters{};  ///< of the threshold
+  bool cold = false;         ///< every iteration starts without history
+};
 
 /// Returns the share of the k largest of n `sums` that `selected` has.
 double overlap(const SparseVector<float>& selected, const float* sums, std::int64_t n, std::int64_t k) {
@@ -47,8 +56,60 @@ double overlap(const SparseVector<float>& selected, const float* sums, std::int6
          static_cast<double>(std::min(k, kth.greater + kth.equal));
 }
 
-Row measure_on_host(const SelectOptions& options, const Gradients& gradients, const SelectMethod& method) {
-  const std::int64_t n = options.count, k = target(options);
+/// Collects the iterations of one method.
+class Measurement {
+ public:
+  Measurement(const Options& options, const Method& method, const char* baseline)
+      : options_(options), name_(method.name), baseline_(baseline) {}
+
+  /// `sums`: all entries that the selection was made from.
+  void add(double ms, double base_ms, std::int64_t allocations, const SparseVector<float>& selection, const float* sums) {
+    const auto k = static_cast<double>(options_.k()), selected = static_cast<double>(selection.count);
+    samples_["ms"].push_back(ms);
+    samples_["base_ms"].push_back(base_ms);
+    samples_["allocations"].push_back(static_cast<double>(allocations));
+    samples_["selected"].push_back(selected);
+    samples_["error"].push_back(std::abs(selected - k) / k);
+    samples_["overlap"].push_back(overlap(selection, sums, options_.count, options_.k()));
+  }
+
+  [[nodiscard]] JsonValue row() const {
+    const auto mean = [&](std::string_view figure) {
+      const std::vector<double>& values = samples_.at(figure);
+      return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+    };
+    const double ms = median(samples_.at("ms")), base_ms = median(samples_.at("base_ms"));
+    const std::vector<double>&selected = samples_.at("selected"), &errors = samples_.at("error");
+    const bool on_host = options_.memory == MemorySpace::host;
+    const std::string instructions = kernels::host::instruction_set();
+    return result_row({{"benchmark", "select"},
+                       {"algorithm", name_},
+                       {"memory", on_host ? "host" : "cuda"},
+                       {"count", options_.count},
+                       {"density", options_.density},
+                       {"median_ms", ms},
+                       {"min_ms", minimum(samples_.at("ms"))},
+                       {"baseline", baseline_},
+                       {"baseline_ms", base_ms},
+                       {"ratio", ms / base_ms},
+                       {"selected_local_min", static_cast<std::int64_t>(minimum(selected))},
+                       {"selected_local_max", static_cast<std::int64_t>(*std::max_element(selected.begin(), selected.end()))},
+                       {"select_ms", ms},
+                       {"allocations_per_iteration", mean("allocations")},
+                       {"count_error_mean", mean("error")},
+                       {"count_error_max", *std::max_element(errors.begin(), errors.end())},
+                       {"overlap", mean("overlap")},
+                       {"kernels", on_host ? instructions.substr(0, instructions.find(' ')) : "cuda"}});
+  }
+
+ private:
+  const Options& options_;
+  std::string name_, baseline_;
+  Samples samples_;
+};
+
+JsonValue measure_on_host(const Options& options, const Gradients& gradients, const Method& method) {
+  const std::int64_t n = options.count, k = options.k();
   HostArrays<float> memory({}, nullptr, n, 0);
   const SelectionSetup setup{n, k, make_threshold(method.threshold, method.parameters)};
   Contribution<HostArrays<float>> selector({.selection = setup, .feedback = {}, .keeps_residual = false, .wire = {}}, memory);
@@ -57,8 +118,8 @@ Row measure_on_host(const SelectOptions& options, const Gradients& gradients, co
   Buffer<float> residual(n), other_residual(n), sums(n);  // as in a plan
   kernels::host::fill_zero(residual.data(), n);
   kernels::host::fill_zero(other_residual.data(), n);
-  SelectMeasurement measurement(options, method, "r[i] += g[i]");
-  for (int t = 0; t < options.iterations + select_warmup; ++t) {
+  Measurement measurement(options, method, "r[i] += g[i]");
+  for (int t = 0; t < options.iterations + warmup; ++t) {
     if (method.cold) {
       selector.reset();
       kernels::host::fill_zero(residual.data(), n);
@@ -68,40 +129,89 @@ Row measure_on_host(const SelectOptions& options, const Gradients& gradients, co
     // third-level cache may hold all of an array that was just read.
     const float* other = gradients[static_cast<std::size_t>(t + 2) % gradients.size()].data();
     const std::int64_t allocations_before = allocations_so_far();
-    const double ms = milliseconds([&] { static_cast<void>(run_here(selector.select_from(g, residual.data(), k, true))); });
+    const double ms = milliseconds_of([&] { static_cast<void>(run_here(selector.select_from(g, residual.data(), k, true))); });
     const std::int64_t made = allocations_so_far() - allocations_before;
-    const double base_ms = milliseconds([&] { kernels::host::add(other, other_residual.data(), n); });
+    const double base_ms = milliseconds_of([&] { kernels::host::add(other, other_residual.data(), n); });
     const SparseVector<float> selection = selector.selection();
     std::copy_n(residual.data(), n, sums.data());
     kernels::host::scatter(sums.data(), selection.indices, selection.values, selection.count);
     selector.settle_in(residual.data(), selection);  // as if everything had been delivered
-    if (t >= select_warmup) measurement.add(ms, base_ms, made, selection, sums.data());
+    if (t >= warmup) measurement.add(ms, base_ms, made, selection, sums.data());
   }
   return measurement.row();
 }
 
 /// Measures exact selection again, against std::nth_element on a copy of the magnitudes, which only finds the threshold.
-Row against_nth_element(const SelectOptions& options, const Gradients& gradients, const Row& exact) {
-  const std::int64_t n = options.count, k = target(options);
-  std::vector<float> magnitudes(static_cast<std::size_t>(n));
+JsonValue against_nth_element(const Options& options, const Gradients& gradients, const JsonValue& exact) {
+  std::vector<float> magnitudes(static_cast<std::size_t>(options.count));
   std::vector<double> times;
   for (int t = 0; t < std::min(options.iterations, 5); ++t) {
     const auto& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
-    times.push_back(milliseconds([&] {
+    times.push_back(milliseconds_of([&] {
       std::transform(g.begin(), g.end(), magnitudes.begin(), [](float x) { return std::abs(x); });
-      std::nth_element(magnitudes.begin(), magnitudes.begin() + (k - 1), magnitudes.end(), std::greater<>());
+      std::nth_element(magnitudes.begin(), magnitudes.begin() + (options.k() - 1), magnitudes.end(), std::greater<>());
     }));
   }
-  Row row = exact;
-  row.baseline = "nth_element";
-  row.baseline_ms = median(times);
-  row.ratio = row.median_ms / row.baseline_ms;
+  JsonValue row = exact;
+  row.set("baseline", "nth_element");
+  row.set("baseline_ms", median(times));
+  row.set("ratio", number_of(row, "median_ms") / median(times));
   return row;
 }
 
+AllreduceConfig config_of(const Options& options, const Method& method) {
+  AllreduceConfig config;
+  config.count = options.count;
+  config.memory = MemorySpace::cuda;
+  config.k = options.k();
+  config.algorithm = "topk_allgather";
+  config.threshold = method.threshold;
+  config.threshold_parameters = method.parameters;
+  return config;
+}
+
+/// Measures one method by the stages of a plan. Compares with a copy of the 12 bytes per element that a pass must move.
+JsonValue measure_on_gpu(const Options& options, const Gradients& gradients, const Method& method) {
+  InprocJob job(1, 0);
+  const Communicator comm(detail::make_communicator(job.transport(0)));
+  const cuda::OnDevice on(gpu_to_use(comm));
+  AllreducePlan plan(comm, config_of(options, method));
+  const cuda::Stream stream;
+  const std::int64_t n = options.count;
+  const cuda::DeviceArray<float> gradient(n), other(n);
+  Buffer<float> sums(n), values(n);
+  Buffer<std::uint32_t> indices(n);
+  Measurement measurement(options, method, "copy");
+  for (int t = 0; t < options.iterations + warmup; ++t) {
+    if (method.cold) plan.reset();
+    const std::vector<float>& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
+    cuda::copy(sums.data(), plan.residual<float>().data(), n * 4, stream.get());
+    cuda::copy(gradient.data(), g.data(), n * 4, stream.get());
+    cuda::synchronize(stream.get());
+    kernels::host::add(g.data(), sums.data(), n);
+    const std::int64_t allocations_before = allocations_so_far();
+    plan.run_sparse(gradient.data(), stream.get());
+    const std::int64_t made = allocations_so_far() - allocations_before;
+    const SparseView<float> update = plan.sparse_result<float>();
+    const auto count = static_cast<std::int64_t>(update.values.size());
+    cuda::copy(indices.data(), update.indices.data(), count * 4, stream.get());
+    cuda::copy(values.data(), update.values.data(), count * 4, stream.get());
+    cuda::synchronize(stream.get());
+    const double base_ms = milliseconds_of([&] {
+      cuda::copy(other.data(), gradient.data(), gradient.bytes(), stream.get());
+      cuda::copy(other.data(), gradient.data(), gradient.bytes() / 2, stream.get());
+      cuda::synchronize(stream.get());
+    });
+    if (t >= warmup) {
+      measurement.add(plan.statistics().seconds_select * 1e3, base_ms, made, {indices.data(), values.data(), count}, sums.data());
+    }
+  }
+  return measurement.row();
+}
+
 /// Returns all thresholds; for `exact`, also the first iteration alone.
-std::vector<SelectMethod> all_methods() {
-  std::vector<SelectMethod> methods;
+std::vector<Method> all_methods() {
+  std::vector<Method> methods;
   for (const ThresholdRow* row : threshold_registry()) {
     methods.push_back({.name = std::string(row->name)});
     // Reuse the threshold whenever that is possible.
@@ -111,15 +221,15 @@ std::vector<SelectMethod> all_methods() {
   return methods;
 }
 
-void run(SelectOptions options) {
+void run(Options options) {
   require(options.parameters.empty() || options.threshold != "all",
           "threshold_parameters is '{}': say with --threshold whose they are", options.parameters);
   require_writable(options.json);
   Gradients gradients =
       options.input.empty() ? make_gradients(options.count, 0, 3) : read_gradients(options.input, options.count, 0, 1);
-  std::vector<Row> rows;
+  Rows rows;
   const bool on_host = options.memory == MemorySpace::host;
-  for (SelectMethod method : all_methods()) {
+  for (Method method : all_methods()) {
     if (options.threshold != "all" && options.threshold != method.name) continue;
     if (!options.parameters.empty()) method.parameters = options.parameters;
     rows.push_back(on_host ? measure_on_host(options, gradients, method) : measure_on_gpu(options, gradients, method));
@@ -129,60 +239,24 @@ void run(SelectOptions options) {
   for (const bool ahead : {true, false}) {
     if (!on_host || options.threshold != "all") break;
     kernels::host::set_read_ahead(ahead);
-    SelectMethod method{.name = ahead ? "exact_ahead" : "exact_not_ahead", .threshold = "exact"};
+    Method method{.name = ahead ? "exact_ahead" : "exact_not_ahead", .threshold = "exact"};
     rows.push_back(measure_on_host(options, gradients, method));
   }
-  print_selection_table(rows);
-  if (!options.json.empty()) write_json(rows, options.json);
+  print_table(rows,
+              "{algorithm:<12} {kernels:<10} {count:>12} {density:>8.4g} {median_ms:>10.3f} {min_ms:>10.3f}  {baseline:<12} "
+              "{baseline_ms:>11.3f} {ratio:>7.3f} {selected_local_min..selected_local_max:>21} {count_error_mean:>12.4f} "
+              "{count_error_max:>11.4f} {overlap:>8.4f} {allocations_per_iteration:>7.3g}",
+              {"algorithm", "kernels", "count", "density", "median ms", "min ms", "baseline", "baseline ms", "ratio", "selected",
+               "count error", "largest", "overlap", "allocs"});
+  write_rows(rows, options.json);
 }
 
 }  // namespace
 
-std::int64_t target(const SelectOptions& options) {
-  return std::max<std::int64_t>(1, std::llround(options.density * static_cast<double>(options.count)));
-}
-
-SelectMeasurement::SelectMeasurement(const SelectOptions& options, const SelectMethod& method, const char* baseline)
-    : k_(target(options)),
-      row_{.benchmark = "select",
-           .algorithm = method.name,
-           .memory = options.memory == MemorySpace::host ? "host" : "cuda",
-           .count = options.count,
-           .density = options.density,
-           .baseline = baseline,
-           .selected_local_min = options.count,
-           .kernels = options.memory == MemorySpace::host ? instruction_set_in_use() : "cuda"} {}
-
-void SelectMeasurement::add(double ms, double base_ms, std::int64_t allocations, const SparseVector<float>& selection,
-                            const float* sums) {
-  times_.push_back(ms);
-  baseline_.push_back(base_ms);
-  allocations_ += allocations;
-  errors_.push_back(std::abs(static_cast<double>(selection.count - k_)) / static_cast<double>(k_));
-  overlaps_.push_back(overlap(selection, sums, row_.count, k_));
-  row_.selected_local_min = std::min(row_.selected_local_min, selection.count);
-  row_.selected_local_max = std::max(row_.selected_local_max, selection.count);
-}
-
-Row SelectMeasurement::row() const {
-  Row row = row_;
-  const auto iterations = static_cast<double>(times_.size());
-  row.median_ms = row.select_ms = median(times_);
-  row.min_ms = minimum(times_);
-  row.baseline_ms = median(baseline_);
-  row.ratio = row.median_ms / row.baseline_ms;
-  row.count_error_mean = std::accumulate(errors_.begin(), errors_.end(), 0.0) / iterations;
-  row.count_error_max = *std::max_element(errors_.begin(), errors_.end());
-  row.overlap = std::accumulate(overlaps_.begin(), overlaps_.end(), 0.0) / iterations;
-  row.allocations = static_cast<double>(allocations_) / iterations;
-  return row;
-}
-
 void add_bench_select(Command& bench) {
-  auto options = std::make_shared<SelectOptions>();
-  Command command = bench.add(
+  auto [command, options] = bench.add(
       "select",
-      "Measure compensation and local selection on one thread or a GPU, compared with one pass r[i] += g[i] and nth_element");
+      "Measure compensation and local selection on one thread or a GPU, compared with one pass r[i] += g[i] and nth_element", run);
   command.footer(
       "reuse takes the threshold of an earlier iteration (Ok-Topk). "
       "exact selects the k largest entries; exact_cold does so without history, as in the first iteration. "
@@ -199,19 +273,18 @@ void add_bench_select(Command& bench) {
       "allocs is the number of calls of operator new in an iteration. "
       "With --memory cuda, the time is that of a plan's selection until the host has the result. "
       "The baseline then copies the 12 bytes of an element that compensation must move.");
-  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
-  command.option("--density", options->density, "share of entries to select").between(1e-9, 1.0);
+  command.option("--count", options.count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{1} << 40);
+  command.option("--density", options.density, "share of entries to select").between(1e-9, 1.0);
   std::vector<std::string> names{"all"};
-  for (const SelectMethod& method : all_methods()) names.push_back(method.name);
-  command.option("--threshold", options->threshold, "selection method to measure").one_of(names);
-  add_named(command, "--memory", options->memory,
+  for (const Method& method : all_methods()) names.push_back(method.name);
+  command.option("--threshold", options.threshold, "selection method to measure").one_of(names);
+  add_named(command, "--memory", options.memory,
             "where gradient and residual are; cuda measures a plan of one rank on the nearest GPU");
-  command.option("--threshold-parameters", options->parameters, help_of_threshold_parameters());
-  command.option("--iterations", options->iterations, "measured iterations").positive();
-  command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
-  command.option("--json", options->json, "also write the rows to this file");
+  command.option("--threshold-parameters", options.parameters, help_of_threshold_parameters());
+  command.option("--iterations", options.iterations, "measured iterations").positive();
+  command.option("--input", options.input, "recorded gradients, raw float32 or .npy, iterations x 1 x count").existing_file();
+  command.option("--json", options.json, "also write the rows to this file");
   command.examples({"weir bench select", "weir bench select --threshold reuse --density 0.001"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

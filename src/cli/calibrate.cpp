@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 #include <unistd.h>
-#include <weir/mpi.h>
 
 #include <array>
 #include <ctime>
@@ -11,9 +10,8 @@
 
 #include "base/error.hpp"
 #include "base/standard_error.hpp"
+#include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/mpi_start.hpp"
-#include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
 #include "model/lookup.hpp"
@@ -44,12 +42,9 @@ double mpi_allreduce_seconds() {
   std::vector<float> data(allreduce_count);
   std::vector<double> times;
   for (int i = 0; i <= allreduce_repeats; ++i) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double begin = MPI_Wtime();
-    MPI_Allreduce(MPI_IN_PLACE, data.data(), allreduce_count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-    double seconds = MPI_Wtime() - begin;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    if (i > 0) times.push_back(seconds);
+    const double ms =
+        milliseconds([&] { MPI_Allreduce(MPI_IN_PLACE, data.data(), allreduce_count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD); });
+    if (i > 0) times.push_back(ms * 1e-3);
   }
   return median(std::move(times));
 }
@@ -157,13 +152,11 @@ void run(const Options& options) {
 }  // namespace
 
 void add_calibrate(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      app.add("calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes");
-  command.option("--output", options->output, "machine file to write; default: the one where Weir looks for this host's own");
-  command.option("--seconds", options->seconds, "approximate time to measure, in seconds").between(0.1, 3600.0);
+  auto [command, options] =
+      app.add("calibrate", "Measure this machine for predictions and automatic choice; start with mpirun on all its nodes", run);
+  command.option("--output", options.output, "machine file to write; default: the one where Weir looks for this host's own");
+  command.option("--seconds", options.seconds, "approximate time to measure, in seconds").between(0.1, 3600.0);
   command.examples({"mpirun -n 8 weir calibrate"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

@@ -66,8 +66,8 @@ class Comparison {
   Comparison(const std::string& a, const std::string& b)
       : a_(a), b_(b), progress_("comparing", array_bytes(a_.index) + array_bytes(b_.index)) {}
 
-  /// Returns whether anything differs.
-  bool run() {
+  /// Returns a line for each difference.
+  std::vector<std::string> run() {
     attributes();
     values("value", a_.index.values, b_.index.values);
     for (const Subject& subject : a_.index.subjects) {
@@ -80,9 +80,8 @@ class Comparison {
     for (const Subject& subject : b_.index.subjects) {
       if (find(a_.index, subject) == nullptr) report("only the second has {}", words(subject));
     }
-    return !lines_.empty();
+    return lines_;
   }
-  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
 
  private:
   template <class... Args>
@@ -205,15 +204,9 @@ class Comparison {
 }  // namespace
 
 int diff_checkpoints(const std::string& a, const std::string& b) {
-  std::vector<std::string> lines;
-  bool different = false;
-  {
-    Comparison comparison(a, b);
-    different = comparison.run();
-    lines = comparison.lines();
-  }
+  const std::vector<std::string> lines = Comparison(a, b).run();
   for (const std::string& line : lines) fmt::print("{}\n", line);
-  return different ? status_different : 0;
+  return lines.empty() ? 0 : status_different;
 }
 
 }  // namespace weir::cli

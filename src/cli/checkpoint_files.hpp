@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json.hpp"
 #include "checkpoint/layout.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 
 /// Exit statuses of `weir checkpoint`.
-inline constexpr int status_damaged = 1, status_different = 1, status_trouble = 2;
+inline constexpr int status_damaged = 1, status_different = 1;
 
 /// Returns for example "6.41 MB": three digits and a decimal unit.
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);

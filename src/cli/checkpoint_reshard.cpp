@@ -1,15 +1,13 @@
 // weir checkpoint reshard: makes the file that a job with other ranks would have. Virtual ranks of this process restore and save.
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <stdexcept>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -21,6 +19,7 @@
 #include "checkpoint/file.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
+#include "cli/temporary_folder.hpp"
 #include "communicator/communicator.hpp"
 #include "fusion/fusion_config.hpp"
 #include "optim/layer_optimizer.hpp"
@@ -56,20 +55,22 @@ Config config_of(const Subject& subject) {
     V& to = const_cast<V&>(there);  // `config` is not const
     const auto found = subject.about.find(std::string(field.name));
     if (found == subject.about.end()) return;
-    if constexpr (std::is_same_v<V, std::string>) {
-      if (const auto* const text = std::get_if<std::string>(&found->second)) to = *text;
-    } else if constexpr (std::is_enum_v<V>) {
-      if (const auto* const text = std::get_if<std::string>(&found->second)) to = enumerator<V>(*text, field.name, subject);
-    } else if constexpr (std::is_floating_point_v<V>) {
-      if (const auto* const real = std::get_if<double>(&found->second)) to = static_cast<V>(*real);
-    } else {
-      if (const auto* const number = std::get_if<std::int64_t>(&found->second)) to = static_cast<V>(*number);
-    }
+    using Stored = std::conditional_t<std::is_same_v<V, std::string> || std::is_enum_v<V>, std::string,
+                                      std::conditional_t<std::is_floating_point_v<V>, double, std::int64_t>>;
+    const auto* const value = std::get_if<Stored>(&found->second);
+    if (value == nullptr) return;
+    if constexpr (std::is_enum_v<V>)
+      to = enumerator<V>(*value, field.name, subject);
+    else
+      to = static_cast<V>(*value);
   });
   return config;
 }
 
-void note(const std::string& text) { print_error("weir: {}\n", text); }
+template <class... Args>
+void note(fmt::format_string<Args...> text, Args&&... args) {
+  print_error("weir: {}\n", fmt::format(text, std::forward<Args>(args)...));
+}
 
 AllreduceConfig plan_config(const Subject& subject) {
   auto config = config_of<AllreduceConfig>(subject);
@@ -77,11 +78,11 @@ AllreduceConfig plan_config(const Subject& subject) {
     config.memory = MemorySpace::host;
     // Residuals of 16-bit types are floats.
     if (config.type == DataType::float16 || config.type == DataType::bfloat16) config.type = DataType::float32;
-    note(fmt::format("plan '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name));
+    note("plan '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name);
   }
   if (subject.find("trials/candidates") != nullptr)
-    note(fmt::format("plan '{}' was choosing its algorithm: the new file has it with '{}', and fits plans that ask for that",
-                     subject.name, config.algorithm));
+    note("plan '{}' was choosing its algorithm: the new file has it with '{}', and fits plans that ask for that", subject.name,
+         config.algorithm);
   return config;
 }
 
@@ -89,7 +90,7 @@ EmbeddingConfig table_config(const Subject& subject) {
   auto config = config_of<EmbeddingConfig>(subject);
   if (config.memory == MemorySpace::cuda) {
     config.memory = MemorySpace::host;
-    note(fmt::format("table '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name));
+    note("table '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name);
   }
   return config;
 }
@@ -104,34 +105,10 @@ std::string_view text_of(const Subject& subject, std::string_view field) {
 
 StepSchedule schedule_of(const Subject& subject) {
   std::vector<std::string> blocks;
-  for (std::string_view text = text_of(subject, "blocks"); !text.empty();) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    blocks.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(text.size(), end + 1));
-  }
+  std::istringstream lines{std::string(text_of(subject, "blocks"))};
+  for (std::string line; std::getline(lines, line);) blocks.push_back(line);
   return StepSchedule(std::move(blocks));
 }
-
-struct FusedContents {
-  std::string name;
-  FusionConfig config;
-  std::vector<FusedTensor> tensors;
-};
-FusedContents fused_of(const Subject& subject) {
-  return {subject.name, config_of<FusionConfig>(subject), fusion::tensors_of(text_of(subject, "tensors"))};
-}
-
-struct OptimizerContents {
-  std::string name;
-  OptimizerConfig config;
-  std::vector<OptimizedLayer> layers;
-};
-OptimizerContents optimizer_of(const Subject& subject) {
-  return {subject.name, config_of<OptimizerConfig>(subject), optim::layers_of(text_of(subject, "layers"))};
-}
-
-/// Returns which of the two kinds of optimizers this is: only one of them has layers.
-bool has_layers(const Subject& subject) { return subject.find("layers") != nullptr; }
 
 /// The caller's array on all new ranks.
 struct WholeArray {
@@ -174,60 +151,61 @@ WholeArray array_of(const Subject& subject, std::size_t ranks) {
     array.parts.push_back({first, std::vector<std::byte>(static_cast<std::size_t>(elements * array.element_bytes))});
   }
   if (array.distribution == Distribution::local && dataset->pieces.size() > ranks)
-    note(fmt::format("array '{}' is local: what ranks {} to {} have of it is not in the new file", subject.name, ranks,
-                     dataset->pieces.size() - 1));
+    note("array '{}' is local: what ranks {} to {} have of it is not in the new file", subject.name, ranks,
+         dataset->pieces.size() - 1);
   if (array.distribution == Distribution::local && dataset->pieces.size() < ranks)
-    note(fmt::format("array '{}' is local: it is empty on ranks {} to {}", subject.name, dataset->pieces.size(), ranks - 1));
+    note("array '{}' is local: it is empty on ranks {} to {}", subject.name, dataset->pieces.size(), ranks - 1);
   return array;
 }
 
-/// All objects that the new ranks make.
-struct Contents {
-  Contents(const Index& index, std::size_t ranks) {
-    for (const Subject& subject : index.subjects) {
-      if (subject.kind == checkpoint::Kind::plan) plans.emplace_back(subject.name, plan_config(subject));
-      if (subject.kind == checkpoint::Kind::table) tables.emplace_back(subject.name, table_config(subject));
-      if (subject.kind == checkpoint::Kind::fused) fused.push_back(fused_of(subject));
-      if (subject.kind == checkpoint::Kind::optimizer && has_layers(subject)) optimizers.push_back(optimizer_of(subject));
-      if (subject.kind == checkpoint::Kind::optimizer && !has_layers(subject))
-        adams.emplace_back(subject.name, config_of<SparseAdamConfig>(subject));
-      if (subject.kind == checkpoint::Kind::schedule) schedules.emplace_back(subject.name, schedule_of(subject));
-      if (subject.kind == checkpoint::Kind::array) arrays.push_back(array_of(subject, ranks));
-    }
+/// Makes an object of a new rank, and adds it to the checkpoint. The result must live until the checkpoint has been saved.
+using Maker = std::function<std::shared_ptr<void>(const Communicator&, Checkpoint&)>;
+
+/// Returns the maker of an object that is constructed from `make(comm)`.
+template <class Make>
+Maker maker(const std::string& name, Make make) {
+  return [=](const Communicator& comm, Checkpoint& checkpoint) {
+    const auto object = std::make_shared<decltype(make(comm))>(make(comm));
+    checkpoint.add(name, *object);
+    return object;
+  };
+}
+
+Maker maker_of(const Subject& subject, std::size_t ranks) {
+  switch (subject.kind) {
+    case checkpoint::Kind::plan:
+      return maker(subject.name, [config = plan_config(subject)](const auto& comm) { return AllreducePlan(comm, config); });
+    case checkpoint::Kind::table:
+      return maker(subject.name, [config = table_config(subject)](const auto& comm) { return EmbeddingTable(comm, config); });
+    case checkpoint::Kind::fused:
+      return maker(subject.name,
+                   [config = config_of<FusionConfig>(subject), tensors = fusion::tensors_of(text_of(subject, "tensors"))](
+                       const auto& comm) { return FusedAllreduce(comm, config, tensors); });
+    case checkpoint::Kind::optimizer:
+      if (subject.find("layers") == nullptr)
+        return maker(subject.name, [config = config_of<SparseAdamConfig>(subject)](const auto&) { return SparseAdam(config); });
+      return maker(subject.name,
+                   [config = config_of<OptimizerConfig>(subject), layers = optim::layers_of(text_of(subject, "layers"))](
+                       const auto& comm) { return LayerOptimizer(comm, config, layers); });
+    case checkpoint::Kind::schedule:
+      return maker(subject.name, [schedule = schedule_of(subject)](const auto&) { return schedule; });
+    case checkpoint::Kind::array:
+      break;
   }
-  std::vector<std::pair<std::string, AllreduceConfig>> plans;
-  std::vector<std::pair<std::string, EmbeddingConfig>> tables;
-  std::vector<FusedContents> fused;
-  std::vector<OptimizerContents> optimizers;
-  std::vector<std::pair<std::string, SparseAdamConfig>> adams;
-  std::vector<std::pair<std::string, StepSchedule>> schedules;
-  std::vector<WholeArray> arrays;
-};
+  return [array = std::make_shared<WholeArray>(array_of(subject, ranks))](const Communicator& comm, Checkpoint& checkpoint) {
+    WholeArray::Part& mine = array->parts[static_cast<std::size_t>(comm.rank())];
+    checkpoint.add_array(array->name, mine.bytes.data(), array->type, array->distribution,
+                         static_cast<std::int64_t>(mine.bytes.size()) / array->element_bytes, mine.first, array->total);
+    return array;
+  };
+}
 
 /// Restores and saves on one new rank.
-void restore_and_save(const Communicator& comm, Contents& contents, const CheckpointConfig& config, std::int64_t step) {
-  std::vector<AllreducePlan> plans;
-  std::vector<EmbeddingTable> tables;
-  for (const auto& [name, plan] : contents.plans) plans.emplace_back(comm, plan);
-  for (const auto& [name, table] : contents.tables) tables.emplace_back(comm, table);
-  std::vector<FusedAllreduce> fused;
-  for (const FusedContents& f : contents.fused) fused.emplace_back(comm, f.config, f.tensors);
-  std::vector<LayerOptimizer> optimizers;
-  for (const OptimizerContents& o : contents.optimizers) optimizers.emplace_back(comm, o.config, o.layers);
-  std::vector<SparseAdam> adams;
-  for (const auto& [name, adam] : contents.adams) adams.emplace_back(adam);
+void restore_and_save(const Communicator& comm, const std::vector<Maker>& makers, const CheckpointConfig& config,
+                      std::int64_t step) {
+  std::vector<std::shared_ptr<void>> objects;
   Checkpoint checkpoint(comm, config);
-  for (std::size_t i = 0; i < plans.size(); ++i) checkpoint.add(contents.plans[i].first, plans[i]);
-  for (std::size_t i = 0; i < tables.size(); ++i) checkpoint.add(contents.tables[i].first, tables[i]);
-  for (std::size_t i = 0; i < fused.size(); ++i) checkpoint.add(contents.fused[i].name, fused[i]);
-  for (std::size_t i = 0; i < optimizers.size(); ++i) checkpoint.add(contents.optimizers[i].name, optimizers[i]);
-  for (std::size_t i = 0; i < adams.size(); ++i) checkpoint.add(contents.adams[i].first, adams[i]);
-  for (const auto& [name, schedule] : contents.schedules) checkpoint.add(name, schedule);
-  for (WholeArray& array : contents.arrays) {
-    WholeArray::Part& mine = array.parts[static_cast<std::size_t>(comm.rank())];
-    checkpoint.add_array(array.name, mine.bytes.data(), array.type, array.distribution,
-                         static_cast<std::int64_t>(mine.bytes.size()) / array.element_bytes, mine.first, array.total);
-  }
+  for (const Maker& make : makers) objects.push_back(make(comm, checkpoint));
   checkpoint.restore_step(step);
   checkpoint.save(step).wait();
 }
@@ -271,26 +249,6 @@ int fullest_node(const Index& index) {
   return static_cast<int>(most);
 }
 
-/// A temporary folder beside the new file, removed at the end.
-class Workplace {
- public:
-  explicit Workplace(const fs::path& beside) : path_((beside / ".reshard-XXXXXX").string()) {
-    if (mkdtemp(path_.data()) == nullptr)
-      throw std::runtime_error(
-          fmt::format("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno)));
-  }
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
-  ~Workplace() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size()))
     text.replace(at, what.size(), by);
@@ -303,21 +261,23 @@ int reshard_checkpoint(const Resharding& wanted) {
   const Index index = checkpoint::read_whole(wanted.in);
   std::error_code none;
   if (fs::equivalent(wanted.in, wanted.out, none))
-    throw std::runtime_error(fmt::format("{} and {} are the same file: name another one to write", wanted.in, wanted.out));
-  if (fs::exists(wanted.out) && !wanted.force) throw std::runtime_error(fmt::format("{} exists: --force replaces it", wanted.out));
+    give_up("{} and {} are the same file: name another one to write", wanted.in, wanted.out);
+  if (fs::exists(wanted.out) && !wanted.force) give_up("{} exists: --force replaces it", wanted.out);
   const fs::path beside = fs::absolute(wanted.out).parent_path();
-  if (!fs::is_directory(beside)) throw std::runtime_error(fmt::format("there is no folder {}", beside.string()));
+  if (!fs::is_directory(beside)) give_up("there is no folder {}", beside.string());
 
   const int per_node = std::min(wanted.ranks, wanted.per_node > 0 ? wanted.per_node : fullest_node(index));
   const std::vector<Location> machine = synthetic_machine(machine_of(wanted.ranks, per_node));
-  Contents contents(index, machine.size());
-  const Workplace workplace(beside);
+  std::vector<Maker> makers;
+  for (const Subject& subject : index.subjects) makers.push_back(maker_of(subject, machine.size()));
+  const TemporaryFolder workplace(make_folder((beside / ".reshard-").string()));
+  if (workplace.path().empty()) give_up("cannot make a folder in {}: {}", beside.string(), std::generic_category().message(errno));
   const std::string aside = fmt::format("{}/checkpoint-{}.h5", workplace.path(), index.step);
   fs::create_symlink(fs::canonical(wanted.in), aside);
   const CheckpointConfig config{
       .folder = workplace.path(), .run = index.run, .keep = 1, .compression = index.compression, .name = "reshard"};
   try {
-    run_virtual_ranks(machine, [&](const Communicator& comm) { restore_and_save(comm, contents, config, index.step); });
+    run_virtual_ranks(machine, [&](const Communicator& comm) { restore_and_save(comm, makers, config, index.step); });
   } catch (const Error& error) {
     const std::string unfinished = fmt::format("{}/.checkpoint-{}.h5", workplace.path(), index.step);
     const std::string text = error.what();
@@ -327,8 +287,8 @@ int reshard_checkpoint(const Resharding& wanted) {
   }
   checkpoint::rename_for_good(aside, fs::absolute(wanted.out).string());
   const std::size_t nodes = (machine.size() + static_cast<std::size_t>(per_node) - 1) / static_cast<std::size_t>(per_node);
-  fmt::print("{}: step {}, of {} rank{} on {} node{} now, of {} in {}\n", wanted.out, index.step, wanted.ranks,
-             wanted.ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", index.ranks(), wanted.in);
+  fmt::print("{}: step {}, of {} on {} now, of {} in {}\n", wanted.out, index.step, count_text(machine.size(), "rank"),
+             count_text(nodes, "node"), index.ranks(), wanted.in);
   return 0;
 }
 

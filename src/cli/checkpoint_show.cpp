@@ -1,19 +1,25 @@
 // weir checkpoint ls, show and verify.
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <weir/weir.hpp>
 
-#include "base/json.hpp"
+#include "base/error.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
-#include "cli/in_child.hpp"
 
 namespace weir::cli {
 namespace {
@@ -26,26 +32,15 @@ using checkpoint::Subject;
 
 std::size_t nodes_of(const Index& index) { return std::set<std::int64_t>(index.nodes.begin(), index.nodes.end()).size(); }
 
-/// One file of a folder.
-struct Listed {
-  std::int64_t step = 0, bytes = 0;
-  std::string path;
-  std::optional<Index> index;  ///< empty: `why` has the reason
-  std::string why;
-};
-
-Listed look_at(const checkpoint::Folder& folder, std::int64_t step) {
-  Listed listed{.step = step, .bytes = 0, .path = folder.file_of(step), .index = {}, .why = {}};
-  std::error_code gone;
-  const std::uintmax_t size = fs::file_size(listed.path, gone);
-  listed.bytes = gone ? 0 : static_cast<std::int64_t>(size);
+/// Returns a file's contents. If it is damaged, returns nothing and sets `why`.
+std::optional<Index> read_if_whole(const std::string& path, std::string& why) {
   try {
-    listed.index = checkpoint::read_whole(listed.path);
+    return checkpoint::read_whole(path);
   } catch (const Error& error) {
     if (error.status() != WEIR_ERR_FILE) throw;
-    listed.why = error.what();
+    why = error.what();
+    return {};
   }
-  return listed;
 }
 
 /// Returns the files left by interrupted saves, or by saves that are running.
@@ -72,7 +67,7 @@ std::string elements_text(const Dataset& dataset) {
   const std::string counts = least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
   const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
   if (holders < ranks) return fmt::format("{} on {} of {} ranks", counts, holders, ranks);
-  return fmt::format("{} on {}{} rank{}", counts, ranks == 1 ? "" : "each of ", ranks, ranks == 1 ? "" : "s");
+  return fmt::format("{} on {}{}", counts, ranks == 1 ? "" : "each of ", count_text(dataset.pieces.size(), "rank"));
 }
 
 /// Returns the ratio of bytes in memory to bytes in the file.
@@ -136,14 +131,39 @@ void print(const Subject& subject) {
   std::vector<std::string> words;
   for (const auto& [name, value] : subject.about) words.push_back(fmt::format("{}={}", name, text_of(value)));
   print_wrapped(words, "  ");
-  std::size_t longest = 8;
-  for (const Dataset& dataset : subject.datasets) longest = std::max(longest, dataset.name.size());
-  fmt::print("  {:<{}}  {:<8} {:<7} {:>10} {:>6}  {}\n", "dataset", longest, "type", "share", "stored", "ratio", "elements");
+  Rows rows;
   for (const Dataset& dataset : subject.datasets) {
-    fmt::print("  {:<{}}  {:<8} {:<7} {:>10} {:>6}  {}\n", dataset.name, longest, state_type_name(dataset.type),
-               share_name(dataset.share), format_bytes(stored_bytes(dataset)),
-               dataset.chunked ? fmt::format("{:.2f}", compression_ratio(dataset)) : "-", elements_text(dataset));
+    rows.push_back(to_json(dataset));
+    rows.back().set("stored", format_bytes(stored_bytes(dataset)));
+    rows.back().set("ratio", dataset.chunked ? fmt::format("{:.2f}", compression_ratio(dataset)) : "-");
+    rows.back().set("elements", elements_text(dataset));
   }
+  print_table(rows, "  {name:<8+}  {type:<8} {share:<7} {stored:>10} {ratio:>6}  {elements}",
+              {"dataset", "type", "share", "stored", "ratio", "elements"});
+}
+
+/// Runs `work` silently in a child process. Returns false if that crashes or needs more than `seconds` of processor time. Returns
+/// true if it ends in any other way, including an exception.
+bool survives(const std::function<void()>& work, int seconds) {
+  std::fflush(nullptr);  // otherwise the child would write the buffered output again
+  const pid_t child = fork();
+  if (child < 0) fail(WEIR_ERR_STATE, "no process can be started: {}", std::strerror(errno));
+  if (child == 0) {
+    const rlimit no_core{0, 0}, time{static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds)};
+    setrlimit(RLIMIT_CORE, &no_core);
+    setrlimit(RLIMIT_CPU, &time);
+    if (const int nowhere = open("/dev/null", O_WRONLY); nowhere >= 0)
+      dup2(nowhere, STDERR_FILENO);  // hides last messages of glibc and HDF5
+    try {
+      work();
+    } catch (...) {  // the parent will see the same error
+    }
+    _exit(0);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status);
 }
 
 /// Returns the files that `path` names.
@@ -152,7 +172,7 @@ std::vector<std::string> files_of(const std::string& path) {
   const checkpoint::Folder folder(path);
   std::vector<std::string> files;
   for (const std::int64_t step : folder.steps()) files.push_back(folder.file_of(step));
-  if (files.empty()) throw std::runtime_error(fmt::format("folder {} has no file checkpoint-STEP.h5", path));
+  if (files.empty()) give_up("folder {} has no file checkpoint-STEP.h5", path);
   return files;
 }
 
@@ -162,50 +182,56 @@ int list_checkpoints(const std::string& folder, const std::string& json) {
   const checkpoint::Folder there(folder);
   const bool has_manifest = fs::exists(folder + "/manifest.json");
   const std::optional<std::int64_t> newest = there.newest();
-  std::vector<Listed> all;
-  for (const std::int64_t step : there.steps()) all.push_back(look_at(there, step));
-  const std::vector<fs::path> left = leftovers_in(folder);
-  const bool whole = std::all_of(all.begin(), all.end(), [](const Listed& listed) { return listed.index.has_value(); });
-
-  if (!json.empty()) {
-    JsonValue files = JsonValue::array(), unfinished = JsonValue::array();
-    for (const Listed& listed : all) {
-      JsonValue file = {{"file", listed.path}, {"step", listed.step}, {"bytes", listed.bytes}, {"newest", listed.step == newest}};
-      file.set("seal_holds", listed.index.has_value());
-      if (listed.index) {
-        file.set("written", listed.index->written);
-        file.set("ranks", listed.index->ranks());
-        file.set("nodes", nodes_of(*listed.index));
-        file.set("run", listed.index->run);
-      } else {
-        file.set("error", listed.why);
-      }
-      files.push_back(std::move(file));
+  Rows files, shown;
+  std::vector<std::string> damages;
+  for (const std::int64_t step : there.steps()) {
+    const std::string path = there.file_of(step);
+    std::error_code gone;
+    const std::uintmax_t size = fs::file_size(path, gone);
+    const std::int64_t bytes = gone ? 0 : static_cast<std::int64_t>(size);
+    std::string why;
+    const std::optional<Index> index = read_if_whole(path, why);
+    JsonValue file = {
+        {"file", path}, {"step", step}, {"bytes", bytes}, {"newest", step == newest}, {"seal_holds", index.has_value()}};
+    shown.push_back({{"step", step},
+                     {"written", "?"},
+                     {"ranks", "?"},
+                     {"nodes", "?"},
+                     {"size", format_bytes(bytes)},
+                     {"seal", index ? "holds" : "BROKEN"},
+                     {"newest", step == newest ? "newest" : ""}});
+    if (!index) {
+      file.set("error", why);
+      damages.push_back(why);
     }
+    for (JsonValue* const row : {&file, &shown.back()}) {
+      if (!index) break;
+      row->set("written", index->written);
+      row->set("ranks", index->ranks());
+      row->set("nodes", nodes_of(*index));
+      row->set("run", index->run);
+    }
+    files.push_back(std::move(file));
+  }
+  const std::vector<fs::path> left = leftovers_in(folder);
+  if (!json.empty()) {
+    JsonValue unfinished = JsonValue::array();
     for (const fs::path& path : left) unfinished.push_back(path.string());
-    write_json_file({{"folder", folder}, {"manifest", has_manifest}, {"files", files}, {"unfinished", unfinished}}, json);
+    write_json_file({{"folder", folder}, {"manifest", has_manifest}, {"files", list_of(files)}, {"unfinished", unfinished}}, json);
   }
   if (json != "-") {
-    if (all.empty()) fmt::print("folder {} has no checkpoints\n", folder);
-    if (!all.empty())
-      fmt::print("{:>12}  {:<20} {:>6} {:>6} {:>10}  {:<8} {:<7} {}\n", "step", "written", "ranks", "nodes", "size", "seal", "",
-                 "run");
-    for (const Listed& listed : all) {
-      const Index none;
-      const Index& index = listed.index ? *listed.index : none;
-      fmt::print("{:>12}  {:<20} {:>6} {:>6} {:>10}  {:<8} {:<7} {}\n", listed.step, listed.index ? index.written : "?",
-                 listed.index ? fmt::format("{}", index.ranks()) : "?", listed.index ? fmt::format("{}", nodes_of(index)) : "?",
-                 format_bytes(listed.bytes), listed.index ? "holds" : "BROKEN", listed.step == newest ? "newest" : "", index.run);
-    }
-    for (const Listed& listed : all) {
-      if (!listed.index) fmt::print("{}\n", listed.why);
-    }
-    if (!has_manifest && !all.empty())
+    if (files.empty())
+      fmt::print("folder {} has no checkpoints\n", folder);
+    else
+      print_table(shown, "{step:>12}  {written:<20} {ranks:>6} {nodes:>6} {size:>10}  {seal:<8} {newest:<7} {run}",
+                  {"step", "written", "ranks", "nodes", "size", "seal", "", "run"});
+    for (const std::string& why : damages) fmt::print("{}\n", why);
+    if (!has_manifest && !files.empty())
       fmt::print("there is no manifest.json: the newest is the one of the largest step; the next run makes a manifest\n");
     for (const fs::path& path : left)
       fmt::print("{}: of a save that is under way, or was interrupted; the next run removes it\n", path.string());
   }
-  return whole ? 0 : status_damaged;
+  return damages.empty() ? 0 : status_damaged;
 }
 
 int show_checkpoint(const std::string& file, const std::string& json) {
@@ -217,10 +243,9 @@ int show_checkpoint(const std::string& file, const std::string& json) {
     for (const Dataset& dataset : subject.datasets) elements += dataset.chunked ? element_bytes_of(dataset) : 0;
   }
   const std::int64_t stored = array_bytes(index);
-  const std::size_t nodes = nodes_of(index);
-  fmt::print("{}: step {}, {} rank{} on {} node{}, written {} by Weir {}{}\n", file, index.step, index.ranks(),
-             index.ranks() == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", index.written, index.weir,
-             index.run.empty() ? "" : fmt::format(", run '{}'", index.run));
+  fmt::print("{}: step {}, {} on {}, written {} by Weir {}{}\n", file, index.step,
+             count_text(static_cast<std::size_t>(index.ranks()), "rank"), count_text(nodes_of(index), "node"), index.written,
+             index.weir, index.run.empty() ? "" : fmt::format(", run '{}'", index.run));
   fmt::print("{}; arrays: {} stored of {}, ratio {:.2f}{}\n", format_bytes(static_cast<std::int64_t>(fs::file_size(file))),
              format_bytes(stored), format_bytes(elements),
              stored == 0 ? 1.0 : static_cast<double>(elements) / static_cast<double>(stored),
@@ -255,8 +280,7 @@ int verify_checkpoints(const std::vector<std::string>& paths, bool reseals) {
         ByteProgress progress(fs::path(file).filename().string(), array_bytes(index));
         checkpoint::verify_chunks(file, index, [&](std::int64_t done) { progress.at(done); });
       }
-      fmt::print("{}: whole: step {}, {} in {} chunk{}\n", file, index.step, format_bytes(array_bytes(index)), chunks,
-                 chunks == 1 ? "" : "s");
+      fmt::print("{}: whole: step {}, {} in {}\n", file, index.step, format_bytes(array_bytes(index)), count_text(chunks, "chunk"));
     } catch (const Error& error) {
       if (error.status() != WEIR_ERR_FILE) throw;
       fmt::print("{}\n", error.what());

@@ -4,11 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <sstream>
-#include <stdexcept>
 
 #include "base/nearest.hpp"
 #include "base/regular_file.hpp"
@@ -18,7 +17,7 @@ namespace weir::cli {
 namespace {
 
 /// Accepts a number for which `good` is true. Otherwise the error is "X must be `what`".
-CLI::Validator number_that(bool (*good)(double), const char* what, const char* type) {
+CLI::Validator number_that(const std::function<bool(double)>& good, const std::string& what, const std::string& type) {
   return {[good, what](std::string& text) {
             double number = 0;
             const bool is_good = CLI::detail::lexical_cast(text, number) && good(number);
@@ -27,19 +26,19 @@ CLI::Validator number_that(bool (*good)(double), const char* what, const char* t
           type};
 }
 
-template <class T>
-Option add_option(CLI::App* app, const std::string& names, T& value, const std::string& help) {
-  return Option(app->add_option(names, value, help));
+/// Accepts a path for which `why_not` returns "".
+CLI::Validator path_that(std::string (*why_not)(const std::filesystem::path&), const char* type) {
+  return {[why_not](const std::string& path) {
+            const std::string wrong = why_not(path);
+            return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
+          },
+          type};
 }
 
-template <class T>
-Option add_with_default(CLI::App* app, const std::string& names, T& value, const std::string& help) {
-  return Option(app->add_option(names, value, help)->capture_default_str());
-}
-
-template <class T>
-Option add_unless_empty(CLI::App* app, const std::string& names, T& value, const std::string& help) {
-  return value.empty() ? add_option(app, names, value, help) : add_with_default(app, names, value, help);
+std::string why_no_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(path, error);
+  return error ? error.message() : folder ? "" : "it is no folder";
 }
 
 constexpr std::size_t help_width = 100, help_column = 30;
@@ -63,6 +62,16 @@ std::string wrapped(const std::string& text, std::size_t indent) {
   return lines;
 }
 
+/// Returns a list of the values, and says which is the default.
+std::string with_default(const std::vector<std::string>& values, const std::string& standard) {
+  std::string list;
+  for (const std::string& value : values) {
+    const bool is_default = value == standard || "[" + value + "]" == standard;
+    list += (list.empty() ? "" : ", ") + value + (is_default ? " (the default)" : "");
+  }
+  return list;
+}
+
 /// Prints help for narrow terminals: an option's type is one word, and its limits, values and default come after its description.
 class HelpFormatter final : public CLI::Formatter {
  public:
@@ -81,7 +90,10 @@ class HelpFormatter final : public CLI::Formatter {
       takes.resize(colon);
       if (rule.front() == '{') {
         takes = "NAME";
-        values = ": " + with_default(rule.substr(1, rule.size() - 2), standard);
+        std::istringstream words(rule.substr(1, rule.size() - 2));
+        std::vector<std::string> listed;
+        for (std::string word; std::getline(words, word, ',');) listed.push_back(word);
+        values = ": " + with_default(listed, standard);
         standard.clear();
       } else if (const std::size_t in = rule.find(" in ["), to = rule.find(" - "); in != rule.npos && to != rule.npos) {
         remarks.push_back(rule.substr(in + 5, to - in - 5) + " to " + rule.substr(to + 3, rule.size() - to - 4));
@@ -111,17 +123,6 @@ class HelpFormatter final : public CLI::Formatter {
     return name + std::string(help_column - name.size(), ' ') + wrapped(command->get_description(), help_column) + "\n";
   }
   std::string make_description(const CLI::App* command) const override { return wrapped(command->get_description(), 0) + "\n"; }
-
- private:
-  static std::string with_default(const std::string& values, const std::string& standard) {
-    std::string list;
-    std::istringstream words(values);
-    for (std::string word; std::getline(words, word, ',');) {
-      const bool first = word == standard || "[" + word + "]" == standard;
-      list += (list.empty() ? "" : ", ") + word + (first ? " (the default)" : "");
-    }
-    return list;
-  }
 };
 
 std::string nearest_of(std::string_view word, const std::vector<std::string>& names) {
@@ -167,37 +168,17 @@ Option Option::non_negative() const {
 Option Option::between(int least, int most) const { return between(std::int64_t{least}, std::int64_t{most}); }
 Option Option::between(std::int64_t least, std::int64_t most) const { return Option(option_->check(CLI::Range(least, most))); }
 Option Option::between(double least, double most) const {
-  return Option(option_->check({[least, most](const std::string& text) {
-                                  double number = 0;
-                                  const bool good = CLI::detail::lexical_cast(text, number) && least <= number && number <= most;
-                                  return good ? std::string()
-                                              : fmt::format("{} must be a number from {:g} to {:g}", text, least, most);
-                                },
-                                fmt::format("FLOAT in [{:g} - {:g}]", least, most)}));
-}
-Option Option::one_of(std::initializer_list<const char*> values) const {
-  return one_of(std::vector<std::string>(values.begin(), values.end()));
+  const auto check =
+      number_that([=](double x) { return least <= x && x <= most; }, fmt::format("a number from {:g} to {:g}", least, most),
+                  fmt::format("FLOAT in [{:g} - {:g}]", least, most));
+  return Option(option_->check(check));
 }
 Option Option::one_of(std::initializer_list<int> values) const {
   return Option(option_->check(CLI::IsMember(std::vector(values))));
 }
 Option Option::one_of(const std::vector<std::string>& values) const { return Option(option_->check(CLI::IsMember(values))); }
-Option Option::existing_file() const {
-  return Option(option_->check({[](const std::string& path) {
-                                  const std::string wrong = why_no_regular_file(path);
-                                  return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
-                                },
-                                "FILE"}));
-}
-Option Option::existing_folder() const {
-  return Option(option_->check({[](const std::string& path) {
-                                  std::error_code error;
-                                  const bool folder = std::filesystem::is_directory(path, error);
-                                  const std::string wrong = error ? error.message() : folder ? "" : "it is no folder";
-                                  return wrong.empty() ? wrong : fmt::format("'{}' cannot be read: {}", path, wrong);
-                                },
-                                "DIR"}));
-}
+Option Option::existing_file() const { return Option(option_->check(path_that(why_no_regular_file, "FILE"))); }
+Option Option::existing_folder() const { return Option(option_->check(path_that(why_no_folder, "DIR"))); }
 Option Option::existing_path() const { return Option(option_->check(CLI::ExistingPath)); }
 Option Option::check(const std::function<std::string(const std::string&)>& wrong) const { return Option(option_->check(wrong)); }
 Option Option::size_with_unit() const { return Option(option_->transform(CLI::AsSizeValue(true))); }
@@ -220,44 +201,29 @@ void Command::action(const std::function<void()>& run) const { app_->callback(ru
 Option Command::flag(const std::string& names, bool& value, const std::string& help) const {
   return Option(app_->add_flag(names, value, help));
 }
-Option Command::option(const std::string& names, int& value, const std::string& help) const {
-  return add_with_default(app_, names, value, help);
+template <class Value>
+Option Command::option(const std::string& names, Value& value, const std::string& help) const {
+  CLI::Option* const option = app_->add_option(names, value, help);
+  bool shows_default = std::is_arithmetic_v<Value>;
+  if constexpr (requires { value.empty(); }) shows_default = !value.empty();
+  return Option(shows_default ? option->capture_default_str() : option);
 }
-Option Command::option(const std::string& names, std::int64_t& value, const std::string& help) const {
-  return add_with_default(app_, names, value, help);
-}
-Option Command::option(const std::string& names, double& value, const std::string& help) const {
-  return add_with_default(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::string& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::vector<std::int64_t>& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::vector<double>& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::vector<std::string>& value, const std::string& help) const {
-  return add_unless_empty(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::optional<int>& value, const std::string& help) const {
-  return add_option(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help) const {
-  return add_option(app_, names, value, help);
-}
-Option Command::option(const std::string& names, std::optional<double>& value, const std::string& help) const {
-  return add_option(app_, names, value, help);
-}
+template Option Command::option(const std::string&, int&, const std::string&) const;
+template Option Command::option(const std::string&, std::int64_t&, const std::string&) const;
+template Option Command::option(const std::string&, double&, const std::string&) const;
+template Option Command::option(const std::string&, std::string&, const std::string&) const;
+template Option Command::option(const std::string&, std::vector<std::int64_t>&, const std::string&) const;
+template Option Command::option(const std::string&, std::vector<double>&, const std::string&) const;
+template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&) const;
+template Option Command::option(const std::string&, std::optional<int>&, const std::string&) const;
+template Option Command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&) const;
+template Option Command::option(const std::string&, std::optional<double>&, const std::string&) const;
 
 Option Command::named(const std::string& names, const std::vector<std::string_view>& known, std::size_t at_first,
                       const std::function<void(std::size_t)>& set, const std::string& help) const {
   std::vector<std::string> sorted(known.begin(), known.end());
   std::sort(sorted.begin(), sorted.end());
-  std::string list;
-  for (const std::string& name : sorted)
-    list += (list.empty() ? "" : ", ") + name + (name == known[at_first] ? " (the default)" : "");
+  const std::string list = with_default(sorted, std::string(known[at_first]));
   const auto number_of = [known](const std::string& name) {
     return static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin());
   };

@@ -6,9 +6,10 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -30,6 +31,10 @@ class ExitWith : public std::exception {
  private:
   int status_;
 };
+/// Ends the program with this status, unless it is 0.
+inline void end_with(int status) {
+  if (status != 0) throw ExitWith(status);
+}
 
 /// An option, or a positional argument. Values are checked in the order in which rules are added. Errors say what would be valid.
 class Option {
@@ -44,7 +49,6 @@ class Option {
   Option between(int least, int most) const;
   Option between(std::int64_t least, std::int64_t most) const;
   Option between(double least, double most) const;
-  Option one_of(std::initializer_list<const char*> values) const;
   Option one_of(std::initializer_list<int> values) const;
   Option one_of(const std::vector<std::string>& values) const;
   Option existing_file() const;
@@ -74,6 +78,15 @@ class Command {
   explicit Command(CLI::App* app) : app_(app) {}
 
   Command add(const std::string& name, const std::string& description) const;
+  /// Adds a subcommand whose action is run(options). Returns it and the options, which live as long as the command.
+  template <class Options>
+  std::pair<Command, std::remove_cvref_t<Options>&> add(const std::string& name, const std::string& description,
+                                                        void (*run)(Options)) const {
+    const auto options = std::make_shared<std::remove_cvref_t<Options>>();
+    const Command command = add(name, description);
+    command.action([options, run] { run(*options); });
+    return {command, *options};
+  }
   /// Sets a text that is printed below the options.
   void footer(const std::string& text) const;
   /// Prints these lines below the footer. Call it after footer().
@@ -83,17 +96,10 @@ class Command {
   void action(const std::function<void()>& run) const;
 
   Option flag(const std::string& names, bool& value, const std::string& help) const;
-  /// Adds an option. The variable's value is the default. --help shows it unless it is empty.
-  Option option(const std::string& names, int& value, const std::string& help) const;
-  Option option(const std::string& names, std::int64_t& value, const std::string& help) const;
-  Option option(const std::string& names, double& value, const std::string& help) const;
-  Option option(const std::string& names, std::string& value, const std::string& help) const;
-  Option option(const std::string& names, std::vector<std::int64_t>& value, const std::string& help) const;
-  Option option(const std::string& names, std::vector<double>& value, const std::string& help) const;
-  Option option(const std::string& names, std::vector<std::string>& value, const std::string& help) const;
-  Option option(const std::string& names, std::optional<int>& value, const std::string& help) const;
-  Option option(const std::string& names, std::optional<std::uint64_t>& value, const std::string& help) const;
-  Option option(const std::string& names, std::optional<double>& value, const std::string& help) const;
+  /// Adds an option. The variable's value is the default. --help shows it unless it is empty. Value: int, std::int64_t, double,
+  /// std::string; std::vector of the last three; std::optional of int, std::uint64_t or double.
+  template <class Value>
+  Option option(const std::string& names, Value& value, const std::string& help) const;
   /// Adds an option whose value is one of `known`. set() gets its index. `at_first`: the default's index.
   Option named(const std::string& names, const std::vector<std::string_view>& known, std::size_t at_first,
                const std::function<void(std::size_t)>& set, const std::string& help) const;

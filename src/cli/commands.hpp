@@ -19,5 +19,6 @@ void add_selftest(Command& app);
 void add_trace(Command& app);
 void add_checkpoint(Command& app);
 void add_cache(Command& app);
+void add_cache_check(Command& cache);
 
 }  // namespace weir::cli

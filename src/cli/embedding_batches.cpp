@@ -1,15 +1,12 @@
 #include "cli/embedding_batches.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <numeric>
-#include <stdexcept>
 #include <unordered_map>
 
-#include "cli/zipf_ids.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -26,7 +23,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 std::string read_file(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) throw std::runtime_error(fmt::format("cannot read the text '{}'", file));
+  if (!in) give_up("cannot read the text '{}'", file);
   return text;
 }
 
@@ -64,33 +61,30 @@ std::vector<std::int64_t> ids_by_frequency(const Words& words, std::int64_t rows
   return id;
 }
 
+/// Fills all batches in order. `next` returns an id.
+template <class Next>
+IdBatches fill_batches(const BatchShape& shape, Next next) {
+  IdBatches batches(static_cast<std::size_t>(shape.steps), std::vector<std::int64_t>(static_cast<std::size_t>(shape.tokens)));
+  for (auto& batch : batches) std::ranges::generate(batch, next);
+  return batches;
+}
+
 }  // namespace
 
 IdBatches zipf_batches(const BatchShape& shape, int rank) {
   ZipfIds zipf(shape.rows, static_cast<std::uint64_t>(rank));
-  IdBatches batches(static_cast<std::size_t>(shape.steps));
-  for (auto& batch : batches) {
-    batch.resize(static_cast<std::size_t>(shape.tokens));
-    for (std::int64_t& id : batch) id = zipf.next();
-  }
-  return batches;
+  return fill_batches(shape, [&] { return std::int64_t{zipf.next()}; });
 }
 
 IdBatches text_batches(const std::string& file, const BatchShape& shape, int rank, int ranks) {
   const Words words = find_words(read_file(file));
   const auto have = static_cast<std::int64_t>(words.text.size());
   if (have / ranks / shape.steps < shape.tokens)
-    throw std::runtime_error(fmt::format(
-        "the text '{}' has {} words: {} ranks x {} steps x {} tokens take {}; take a longer text, fewer iterations or tokens", file,
-        have, ranks, shape.steps, shape.tokens, shape.tokens * ranks * shape.steps));
+    give_up("the text '{}' has {} words: {} ranks x {} steps x {} tokens take {}; take a longer text, fewer iterations or tokens",
+            file, have, ranks, shape.steps, shape.tokens, shape.tokens * ranks * shape.steps);
   const std::vector<std::int64_t> id = ids_by_frequency(words, shape.rows);
-  IdBatches batches(static_cast<std::size_t>(shape.steps));
   auto word = words.text.begin() + have / ranks * rank;
-  for (auto& batch : batches) {
-    batch.resize(static_cast<std::size_t>(shape.tokens));
-    for (std::int64_t& place : batch) place = id[*word++];
-  }
-  return batches;
+  return fill_batches(shape, [&] { return id[*word++]; });
 }
 
 }  // namespace weir::cli

@@ -1,7 +1,5 @@
 #include "cli/fusion_model.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -29,14 +27,14 @@ fs::path installed_folder() {
 FusionModel::Tensor read_tensor(const JsonView& row) {
   FusionModel::Tensor tensor{row.at(0).string(), row.at(1).integer(), row.at(2).number()};
   if (tensor.count < 1 || !(tensor.multiply_adds >= 0))
-    throw std::runtime_error(fmt::format("tensor '{}' has {} elements and {} multiply-adds: there must be at least 1 and 0",
-                                         tensor.name, tensor.count, tensor.multiply_adds));
+    give_up("tensor '{}' has {} elements and {} multiply-adds: there must be at least 1 and 0", tensor.name, tensor.count,
+            tensor.multiply_adds);
   return tensor;
 }
 
 FusionModel read_model(const JsonView& table) {
   FusionModel model{table.at("model").string(), table.at("sample").string(), static_cast<int>(table.at("batch").integer()), {}};
-  if (model.batch < 1) throw std::runtime_error(fmt::format("the batch is {}: it must be at least 1", model.batch));
+  if (model.batch < 1) give_up("the batch is {}: it must be at least 1", model.batch);
   for (const JsonView& row : table.at("tensors").elements()) model.tensors.push_back(read_tensor(row));
   if (model.tensors.empty()) throw std::runtime_error("it has no tensors");
   return model;
@@ -74,13 +72,12 @@ FusionModel load_model(const std::string& name_or_file) {
   std::ifstream in;
   if (why_no_regular_file(file).empty()) in.open(file);
   if (!in.is_open())
-    throw Error(WEIR_ERR_ARGUMENT, fmt::format("there is no model '{}' and no file of that name: known in {} are {}", name_or_file,
-                                               installed_folder().string(), joined(names)));
+    fail(WEIR_ERR_ARGUMENT, "there is no model '{}' and no file of that name: known in {} are {}", name_or_file,
+         installed_folder().string(), joined(names));
   try {
     return read_model(JsonValue::parse(std::string(std::istreambuf_iterator<char>(in), {})).view());
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        fmt::format("'{}' is no table of tensors as perfmodels/models/tables.py writes them: {}", file.string(), error.what()));
+    give_up("'{}' is no table of tensors as perfmodels/models/tables.py writes them: {}", file.string(), error.what());
   }
 }
 

@@ -2,33 +2,41 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
 #include <weir/weir.hpp>
 
+#include "cuda/runtime.hpp"
+
 namespace weir::cli {
 
-/// Every call returns when its work is done.
+/// Every call returns when its work is done. In CUDA memory, it uses the GPU that this rank should use, and makes it the thread's
+/// current one while the buffer lives.
 class GradientBuffer {
  public:
-  virtual ~GradientBuffer() = default;
-  GradientBuffer(const GradientBuffer&) = delete;
-  GradientBuffer& operator=(const GradientBuffer&) = delete;
-  virtual void fill(const std::vector<float>& gradient) = 0;
+  /// Collective. Throws Error(WEIR_ERR_UNSUPPORTED) on every rank if one sees no GPU.
+  GradientBuffer(const Communicator& comm, MemorySpace memory, std::int64_t count);
+  void fill(const std::vector<float>& gradient);
   /// Runs a plan in this memory. It delivers in place (`dense`) or sparse.
-  virtual void run(AllreducePlan& plan, bool dense) = 0;
-  /// Runs MPI's own sum of the dense array; its name follows.
-  virtual void allreduce() = 0;
-  [[nodiscard]] virtual const char* baseline() const = 0;
+  void run(AllreducePlan& plan, bool dense);
+  /// Runs MPI's own sum of the dense array; its name follows. If MPI does not take pointers to CUDA memory, copies to pinned memory
+  /// and back, as a program would have to.
+  void allreduce();
+  [[nodiscard]] const char* baseline() const { return staged() ? "MPI_Allreduce, staged" : "MPI_Allreduce"; }
 
- protected:
-  GradientBuffer() = default;
+ private:
+  struct Device {
+    Device(int device, std::int64_t count, bool direct) : on(device), data(count), staging(direct ? 0 : count) {}
+    cuda::OnDevice on;
+    cuda::Stream stream;
+    cuda::DeviceArray<float> data;
+    cuda::PinnedArray<float> staging;
+  };
+  [[nodiscard]] bool staged() const { return device_ && device_->staging.size() > 0; }
+
+  std::vector<float> host_;
+  std::optional<Device> device_;
 };
-
-/// Collective. In CUDA memory, uses the GPU that this rank should use and makes it the thread's current one while the buffer lives.
-/// Throws Error(WEIR_ERR_UNSUPPORTED) on every rank if one sees no GPU.
-[[nodiscard]] std::unique_ptr<GradientBuffer> make_gradient_buffer(const Communicator& comm, MemorySpace memory,
-                                                                   std::int64_t count);
 
 /// Collective. Returns the number of the GPU that this rank should use. Throws as above.
 [[nodiscard]] int gpu_to_use(const Communicator& comm);

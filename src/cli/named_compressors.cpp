@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <span>
-#include <stdexcept>
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
@@ -47,10 +46,8 @@ void check(const std::vector<std::string>& names, const std::vector<std::string>
     static_cast<void>(compress::make_compressors(joined(names, "|"), joined(texts, "|")));
   } catch (const Error& error) {
     if (names.size() == 1 || given.find('|') != std::string::npos) throw;
-    throw Error(
-        WEIR_ERR_ARGUMENT,
-        fmt::format("{}; where not all compressors take the same, give each its own, joined by | in the order of --compressor",
-                    error.what()));
+    fail(WEIR_ERR_ARGUMENT,
+         "{}; where not all compressors take the same, give each its own, joined by | in the order of --compressor", error.what());
   }
 }
 
@@ -78,8 +75,7 @@ std::vector<std::string> all_compressors() {
 
 std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& items, const std::string& parameters) {
   if (items.empty() && !parameters.empty())
-    throw Error(WEIR_ERR_ARGUMENT,
-                fmt::format("--compressor-parameters is '{}': say with --compressor of which compressor", parameters));
+    fail(WEIR_ERR_ARGUMENT, "--compressor-parameters is '{}': say with --compressor of which compressor", parameters);
   std::vector<std::string> names;
   for (const std::string& item : items) {
     for (std::string& name : split(item)) names.push_back(std::move(name));

@@ -2,14 +2,17 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
-#include "base/json.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_compressors.hpp"
 #include "cli/named_option.hpp"
-#include "cli/network.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
@@ -17,6 +20,47 @@
 
 namespace weir::cli {
 namespace {
+
+using Unit = std::pair<std::string_view, double>;
+constexpr std::array bandwidth_units = {Unit{"kbit", 1e3 / 8}, Unit{"Mbit", 1e6 / 8}, Unit{"Gbit", 1e9 / 8},
+                                        Unit{"Tbit", 1e12 / 8}};
+constexpr std::array time_units = {Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1}};
+// The cost of a message among many in flight, as a share of the latency; the same as in the built-in machine.
+constexpr double overhead_share = 0.15;
+
+template <std::size_t N>
+std::optional<double> quantity(std::string_view text, const std::array<Unit, N>& units) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || !(number > 0) || number > 1e9) return {};
+  std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  for (const auto& [name, factor] : units) {
+    if (unit == name) return number * factor;
+  }
+  return {};
+}
+
+/// Parses for example "25Gbit,5us" as the link between nodes: what a node can send in each direction, and the one-way time of a
+/// message of a few bytes. Throws Error saying what would be valid.
+Link parse_network(const std::string& text) {
+  const std::string_view whole = text;
+  const std::size_t comma = whole.find(',');
+  if (comma != std::string_view::npos) {
+    const std::optional<double> bandwidth = quantity(whole.substr(0, comma), bandwidth_units);
+    const std::optional<double> latency = quantity(whole.substr(comma + 1), time_units);
+    if (bandwidth && latency)
+      return {.latency = *latency,
+              .overhead = overhead_share * *latency,
+              .bandwidth = *bandwidth,
+              .exchange = *bandwidth,
+              .shared = *bandwidth};
+  }
+  fail(WEIR_ERR_ARGUMENT,
+       "--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a "
+       "second) and a latency (in ns, us, ms or s), "
+       "for example 25Gbit,5us",
+       text);
+}
 
 struct Options {
   std::string machine, network, json, parameters;
@@ -98,27 +142,9 @@ std::string verdict(const std::vector<Candidate>& list, const Allowed& allowed) 
                      dense.cost.seconds() / best.cost.seconds(), dense.algorithm);
 }
 
-void print(const std::vector<Candidate>& list, const Allowed& allowed) {
+Rows rows_of(const std::vector<Candidate>& list, const Allowed& allowed) {
   const double dense = best_dense(list, allowed).cost.seconds();
-  std::size_t width = 20;
-  for (const Candidate& c : list) width = std::max(width, full_name(c, allowed).size());
-  fmt::print("{:<{}} {:>10} {:>9} {:>9} {:>9} {:>9} {:>14} {:>14} {:>9}\n", "algorithm", width, "total ms", "select", "in node",
-             "exchange", "apply", "bytes in node", "bytes across", "to dense");
-  for (const Candidate& c : list) {
-    fmt::print("{:<{}} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>14.0f} {:>14.0f} {:>9.3f}\n", full_name(c, allowed), width,
-               c.cost.seconds() * 1e3, c.cost.select * 1e3, c.cost.in_node * 1e3, c.cost.exchange * 1e3, c.cost.apply * 1e3,
-               c.cost.bytes_in_node, c.cost.bytes_across, c.cost.seconds() / dense);
-  }
-  fmt::print(
-      "\ntotal, select, in node, exchange, apply: ms of one allreduce; in node: the stages that stay in nodes; bytes: sent in it "
-      "by the\n"
-      "busiest rank, to its own node and to others; to dense: total ms over that of the fastest dense algorithm\n");
-}
-
-void write(const std::vector<Candidate>& list, const Allowed& allowed, const std::string& origin, const std::string& conclusion,
-           const std::string& file) {
-  const double dense = best_dense(list, allowed).cost.seconds();
-  JsonValue rows = JsonValue::array();
+  Rows rows;
   for (const Candidate& c : list) {
     const std::string parameters =
         c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
@@ -134,8 +160,19 @@ void write(const std::vector<Candidate>& list, const Allowed& allowed, const std
                     {"bytes_across", c.cost.bytes_across},
                     {"to_dense", c.cost.seconds() / dense}});
   }
-  const JsonValue all = {{"machine", origin}, {"verdict", conclusion}, {"predictions", rows}};
-  write_json(all, file);
+  return rows;
+}
+
+void print(Rows rows, const std::vector<Candidate>& list, const Allowed& allowed) {
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].set("name", full_name(list[i], allowed));
+  print_table(rows,
+              "{name:<20+} {total_ms:>10.3f} {select_ms:>9.3f} {in_node_ms:>9.3f} {exchange_ms:>9.3f} {apply_ms:>9.3f} "
+              "{bytes_in_node:>14.0f} {bytes_across:>14.0f} {to_dense:>9.3f}",
+              {"algorithm", "total ms", "select", "in node", "exchange", "apply", "bytes in node", "bytes across", "to dense"});
+  fmt::print(
+      "\ntotal, select, in node, exchange, apply: ms of one allreduce; in node: the stages that stay in nodes; bytes: sent in it "
+      "by the\n"
+      "busiest rank, to its own node and to others; to dense: total ms over that of the fastest dense algorithm\n");
 }
 
 /// Returns the machine, with the given network, if any.
@@ -182,44 +219,45 @@ void run(const Options& options) {
                                     ? "these are round figures, not this machine's"
                                     : "the network between nodes is priced like the inside of a node: all times are far too short");
   }
-  fmt::print("allreduce of {} float32, density {:.4g}, {} node{} of {} rank{}\n\n", problem.count, options.density, options.nodes,
-             options.nodes == 1 ? "" : "s", options.ranks_per_node, options.ranks_per_node == 1 ? "" : "s");
-  print(list, allowed);
+  fmt::print("allreduce of {} float32, density {:.4g}, {} of {}\n\n", problem.count, options.density,
+             count_text(static_cast<std::size_t>(options.nodes), "node"),
+             count_text(static_cast<std::size_t>(options.ranks_per_node), "rank"));
+  const Rows rows = rows_of(list, allowed);
+  print(rows, list, allowed);
   fmt::print("\n{}\nThese are prices only; what compressing does to accuracy: docs/compressors.md\n", conclusion);
-  if (!options.json.empty()) write(list, allowed, found.origin, conclusion, options.json);
+  if (!options.json.empty())
+    write_json({{"machine", found.origin}, {"verdict", conclusion}, {"predictions", list_of(rows)}}, options.json);
 }
 
 }  // namespace
 
 void add_predict(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command command = app.add("predict", "Predict the time of every allreduce algorithm on a machine, by formula");
-  command.option("--machine", options->machine, "machine file of `weir calibrate`; default: the one that Weir finds for this host");
+  auto [command, options] = app.add("predict", "Predict the time of every allreduce algorithm on a machine, by formula", run);
+  command.option("--machine", options.machine, "machine file of `weir calibrate`; default: the one that Weir finds for this host");
   command.option(
-      "--network", options->network,
+      "--network", options.network,
       "rate of a node in each direction, and latency of a message one way, such as 25Gbit,5us; replaces what the machine's "
       "file has for the network between nodes");
-  command.option("--count", options->count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
-  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
-  command.option("--nodes", options->nodes, "number of nodes").between(1, 65536);
-  command.option("--ranks-per-node", options->ranks_per_node, "ranks on each node").between(1, 1024);
+  command.option("--count", options.count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
+  command.option("--density", options.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  command.option("--nodes", options.nodes, "number of nodes").between(1, 65536);
+  command.option("--ranks-per-node", options.ranks_per_node, "ranks on each node").between(1, 1024);
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), {"all", "none"});
   command
-      .option("--compressor", options->compressors,
+      .option("--compressor", options.compressors,
               "compressors to predict, each with every algorithm that carries it; none is always among them")
       .check([](const std::string& name) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
       .one_of(names)
       .delimiter(',');
-  add_compressor_parameters(command, options->parameters);
-  add_named(command, "--wire", options->wire, "format of indices in messages");
-  add_named(command, "--values", options->values, "type of values in messages");
-  command.option("--json", options->json, "also write the predictions to this file");
+  add_compressor_parameters(command, options.parameters);
+  add_named(command, "--wire", options.wire, "format of indices in messages");
+  add_named(command, "--values", options.values, "type of values in messages");
+  command.option("--json", options.json, "also write the predictions to this file");
   command.examples(
       {"weir predict --nodes 16 --network 25Gbit,5us", "weir predict --nodes 16 --network 1Gbit,50us --compressor all"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

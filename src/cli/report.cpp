@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
-
-#include "base/json.hpp"
 
 namespace weir::cli {
 
@@ -22,74 +19,93 @@ double minimum(const std::vector<double>& values) { return values.empty() ? 0 : 
 
 namespace {
 
-template <class Word>
-std::string join(std::span<const Word> words, std::string_view between) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += between;
-    text += words[i];
+/// A column of a table: the text before it, the member or the two members that it shows, and how.
+struct Column {
+  Column(std::string_view text, std::string_view field) : before(text) {
+    const std::size_t colon = field.find(':'), dots = field.find("..");
+    first = field.substr(0, std::min(colon, dots));
+    if (dots < colon) last = field.substr(dots + 2, colon - dots - 2);
+    if (colon == field.npos) return;
+    spec = field.substr(colon + 1);
+    alignment = spec[0];
+    width = std::stoul(spec.substr(1));
+    grows = spec.ends_with('+');
   }
-  return text;
-}
+  [[nodiscard]] std::string text_of(const JsonView& row) const {
+    const std::optional<JsonView> value = row.find(first.c_str());
+    if (!value) return "";
+    if (!last.empty()) return value->dump() + ".." + row.at(last.c_str()).dump();
+    if (value->is_string()) return value->string();
+    const std::size_t point = spec.find('.');
+    if (point != spec.npos) return fmt::format(fmt::runtime("{:" + spec.substr(point) + "}"), value->number());
+    return value->is_float() ? fmt::format("{}", value->number()) : value->dump();
+  }
+  [[nodiscard]] std::string padded(std::string_view text) const {
+    return before + (alignment == '<' ? fmt::format("{:<{}}", text, width) : fmt::format("{:>{}}", text, width));
+  }
 
-std::string name_of(const Row& r) {
-  const std::string name = r.ran_as == r.algorithm ? r.algorithm : fmt::format("{} ({})", r.algorithm, r.ran_as);
-  const bool usual = r.compressor.empty() && (r.ran_compressor == "top_k" || r.ran_compressor == "none");
-  return usual ? name : name + " " + r.ran_compressor;
-}
-
-/// Returns the width of a column that fits the texts of all rows, at least `least`.
-template <class Text>
-std::size_t width_of(const std::vector<Row>& rows, std::size_t least, Text text) {
-  for (const Row& r : rows) least = std::max(least, text(r).size());
-  return least;
-}
+  std::string before, first, last, spec;
+  char alignment = '<';
+  std::size_t width = 0;
+  bool grows = false;
+};
 
 }  // namespace
 
-std::string joined(std::span<const std::string> words, std::string_view between) { return join(words, between); }
-std::string joined(std::span<const std::string_view> words, std::string_view between) { return join(words, between); }
+std::string count_text(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
 
-void print_table(const std::vector<Row>& rows) {
-  const std::size_t names = width_of(rows, 24, name_of);
-  const std::size_t baselines = width_of(rows, 14, [](const Row& r) { return r.baseline; });
-  fmt::print(
-      "{:<18} {:<{}} {:<6} {:>12} {:>8} {:>5} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}  {:<{}} {:>11} {:>7} {:>12} {:>12} {:>21} "
-      "{:>21} "
-      "{:>7}\n",
-      "benchmark", "algorithm", names, "memory", "count", "density", "ranks", "median ms", "min ms", "select", "in node",
-      "exchange", "apply", "baseline", baselines, "baseline ms", "ratio", "bytes sent", "across nodes", "selected local",
-      "selected global", "allocs");
-  for (const Row& r : rows) {
-    fmt::print(
-        "{:<18} {:<{}} {:<6} {:>12} {:>8.4g} {:>5} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}  {:<{}} {:>11.3f} "
-        "{:>7.3f} "
-        "{:>12} {:>12} "
-        "{:>21} {:>21} {:>7.3g}\n",
-        r.benchmark, name_of(r), names, r.memory, r.count, r.density, r.ranks, r.median_ms, r.min_ms, r.select_ms, r.in_node_ms,
-        r.exchange_ms, r.apply_ms, r.baseline, baselines, r.baseline_ms, r.ratio, r.bytes_sent_max, r.bytes_across,
-        fmt::format("{}..{}", r.selected_local_min, r.selected_local_max),
-        fmt::format("{}..{}", r.selected_global_min, r.selected_global_max), r.allocations);
+JsonValue result_row(std::initializer_list<JsonValue::Member> figures) {
+  JsonValue row = JsonValue::parse(R"({"benchmark": "", "algorithm": "", "algorithm_parameters": "", "compressor": "",
+    "compressor_parameters": "", "memory": "host", "count": 0, "density": 0.0, "ranks": 1, "median_ms": 0.0, "min_ms": 0.0,
+    "baseline": "", "baseline_ms": 0.0, "ratio": 0.0, "ran_as": "", "ran_compressor": "", "bytes_sent_max": 0, "bytes_in_node": 0,
+    "bytes_across": 0, "bytes_in_switch": 0, "bytes_across_switches": 0, "selected_local_min": 0, "selected_local_max": 0,
+    "selected_global_min": 0, "selected_global_max": 0, "select_ms": 0.0, "in_node_ms": 0.0, "exchange_ms": 0.0, "apply_ms": 0.0,
+    "allocations_per_iteration": 0.0, "count_error_mean": 0.0, "count_error_max": 0.0, "overlap": 0.0, "kernels": ""})");
+  for (const JsonValue::Member& figure : figures) row.set(figure.name, figure.value);
+  return row;
+}
+
+void print_table(const Rows& rows, std::string_view line, const std::vector<std::string_view>& titles) {
+  std::vector<Column> columns;
+  for (std::size_t open; (open = line.find('{')) != line.npos; line.remove_prefix(line.find('}') + 1))
+    columns.emplace_back(line.substr(0, open), line.substr(open + 1, line.find('}') - open - 1));
+  std::string header;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    for (const JsonValue& row : rows)
+      if (columns[i].grows) columns[i].width = std::max(columns[i].width, columns[i].text_of(row.view()).size());
+    header += columns[i].padded(titles[i]);
   }
+  fmt::print("{}\n", header);
+  for (const JsonValue& row : rows) {
+    for (const Column& column : columns) fmt::print("{}", column.padded(column.text_of(row.view())));
+    fmt::print("\n");
+  }
+}
+
+void print_result_table(const Rows& rows) {
+  Rows shown = rows;
+  for (JsonValue& row : shown) {
+    const auto text = [&](const char* name) { return row.view().at(name).string(); };
+    const std::string algorithm = text("algorithm"), ran_as = text("ran_as"), compressor = text("ran_compressor");
+    const bool usual = text("compressor").empty() && (compressor == "top_k" || compressor == "none");
+    row.set("name",
+            fmt::format("{}{}{}", algorithm, ran_as == algorithm ? "" : " (" + ran_as + ")", usual ? "" : " " + compressor));
+  }
+  print_table(shown,
+              "{benchmark:<18} {name:<24+} {memory:<6} {count:>12} {density:>8.4g} {ranks:>5} {median_ms:>10.3f} {min_ms:>10.3f} "
+              "{select_ms:>9.3f} {in_node_ms:>9.3f} {exchange_ms:>9.3f} {apply_ms:>9.3f}  {baseline:<14+} {baseline_ms:>11.3f} "
+              "{ratio:>7.3f} {bytes_sent_max:>12} {bytes_across:>12} {selected_local_min..selected_local_max:>21} "
+              "{selected_global_min..selected_global_max:>21} {allocations_per_iteration:>7.3g}",
+              {"benchmark", "algorithm",  "memory",       "count",          "density",         "ranks",    "median ms",
+               "min ms",    "select",     "in node",      "exchange",       "apply",           "baseline", "baseline ms",
+               "ratio",     "bytes sent", "across nodes", "selected local", "selected global", "allocs"});
   fmt::print(
       "\nselect, in node, exchange, apply: ms of a run's stages on rank 0. in node: sums and gathers within nodes, of algorithms\n"
       "that shard. bytes sent: in Weir's messages, the most of any rank in an iteration. across nodes: the part of them that\n"
       "leaves the node, mean of the iterations.\n"
       "What goes through memory that a node shares, or by the allreduce of MPI or NCCL, is not among them.\n");
-}
-
-void print_selection_table(const std::vector<Row>& rows) {
-  fmt::print("{:<12} {:<10} {:>12} {:>8} {:>10} {:>10}  {:<12} {:>11} {:>7} {:>21} {:>12} {:>11} {:>8} {:>7}\n", "algorithm",
-             "kernels", "count", "density", "median ms", "min ms", "baseline", "baseline ms", "ratio", "selected", "count error",
-             "largest", "overlap", "allocs");
-  for (const Row& r : rows) {
-    fmt::print(
-        "{:<12} {:<10} {:>12} {:>8.4g} {:>10.3f} {:>10.3f}  {:<12} {:>11.3f} {:>7.3f} {:>21} {:>12.4f} {:>11.4f} {:>8.4f} "
-        "{:>7.3g}\n",
-        r.algorithm, r.kernels, r.count, r.density, r.median_ms, r.min_ms, r.baseline, r.baseline_ms, r.ratio,
-        fmt::format("{}..{}", r.selected_local_min, r.selected_local_max), r.count_error_mean, r.count_error_max, r.overlap,
-        r.allocations);
-  }
 }
 
 void require_writable(const std::string& file) {
@@ -98,49 +114,17 @@ void require_writable(const std::string& file) {
   const bool is_new = !std::filesystem::exists(file, ignored);
   const bool opens = std::ofstream(file, std::ios::app).is_open();
   if (opens && is_new) std::filesystem::remove(file, ignored);
-  if (!opens)
-    throw std::runtime_error(fmt::format("'{}' cannot be written: name a file in a folder that exists and is yours", file));
+  if (!opens) give_up("'{}' cannot be written: name a file in a folder that exists and is yours", file);
 }
 
-void write_json(const std::vector<Row>& rows, const std::string& file) {
+JsonValue list_of(const Rows& rows) {
   JsonValue list = JsonValue::array();
-  for (const Row& r : rows) {
-    list.push_back({{"benchmark", r.benchmark},
-                    {"algorithm", r.algorithm},
-                    {"algorithm_parameters", r.algorithm_parameters},
-                    {"compressor", r.compressor},
-                    {"compressor_parameters", r.compressor_parameters},
-                    {"memory", r.memory},
-                    {"count", r.count},
-                    {"density", r.density},
-                    {"ranks", r.ranks},
-                    {"median_ms", r.median_ms},
-                    {"min_ms", r.min_ms},
-                    {"baseline", r.baseline},
-                    {"baseline_ms", r.baseline_ms},
-                    {"ratio", r.ratio},
-                    {"ran_as", r.ran_as},
-                    {"ran_compressor", r.ran_compressor},
-                    {"bytes_sent_max", r.bytes_sent_max},
-                    {"bytes_in_node", r.bytes_in_node},
-                    {"bytes_across", r.bytes_across},
-                    {"bytes_in_switch", r.bytes_in_switch},
-                    {"bytes_across_switches", r.bytes_across_switches},
-                    {"selected_local_min", r.selected_local_min},
-                    {"selected_local_max", r.selected_local_max},
-                    {"selected_global_min", r.selected_global_min},
-                    {"selected_global_max", r.selected_global_max},
-                    {"select_ms", r.select_ms},
-                    {"in_node_ms", r.in_node_ms},
-                    {"exchange_ms", r.exchange_ms},
-                    {"apply_ms", r.apply_ms},
-                    {"allocations_per_iteration", r.allocations},
-                    {"count_error_mean", r.count_error_mean},
-                    {"count_error_max", r.count_error_max},
-                    {"overlap", r.overlap},
-                    {"kernels", r.kernels}});
-  }
-  write_json(list, file);
+  for (const JsonValue& row : rows) list.push_back(row);
+  return list;
+}
+
+void write_rows(const Rows& rows, const std::string& file) {
+  if (!file.empty()) write_json(list_of(rows), file);
 }
 
 }  // namespace weir::cli

@@ -1,56 +1,83 @@
-// report.hpp: benchmark rows as a table and as JSON.
+// report.hpp: rows of figures, as a table and as JSON.
 #pragma once
 
+#include <fmt/core.h>
+
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "base/json.hpp"
 
 namespace weir::cli {
 
-struct Row {
-  std::string benchmark, algorithm;
-  std::string algorithm_parameters{};
-  std::string compressor{};  ///< as requested; empty: the algorithm's own
-  std::string compressor_parameters{};
-  std::string memory = "host";  ///< host or cuda: where the gradient is
-  std::int64_t count = 0;
-  double density = 0;
-  int ranks = 1;
-  double median_ms = 0, min_ms = 0;
-  std::string baseline;
-  double baseline_ms = 0;
-  double ratio = 0;                 ///< median_ms / baseline_ms
-  std::string ran_as{};             ///< the last algorithm that automatic choice has used; otherwise the algorithm
-  std::string ran_compressor{};     ///< the same for the compressor, with the parameters that differ from defaults
-  std::int64_t bytes_sent_max = 0;  ///< maximum over ranks and iterations
-  std::int64_t bytes_in_node = 0,
-               bytes_across = 0;  ///< to ranks of the same node and of other nodes: maximum over ranks, mean over iterations
-  std::int64_t bytes_in_switch = 0,
-               bytes_across_switches = 0;  ///< parts of bytes_across: to nodes of the same switch, and to others or unknown ones
-  std::int64_t selected_local_min = 0, selected_local_max = 0, selected_global_min = 0, selected_global_max = 0;
-  double select_ms = 0, in_node_ms = 0, exchange_ms = 0, apply_ms = 0;
-  double allocations = 0;                            ///< per iteration, by operator new, after warm-up
-  double count_error_mean = 0, count_error_max = 0;  ///< |count - k| / k over the iterations; selection only
-  std::string kernels{};                             ///< the instruction set in use, or cuda; selection only
-  double overlap = 0;                                ///< share of the k largest entries that is selected, mean; selection only
-};
+/// Throws std::runtime_error with a formatted text.
+template <class... Args>
+[[noreturn]] void give_up(fmt::format_string<Args...> text, Args&&... args) {
+  throw std::runtime_error(fmt::format(text, std::forward<Args>(args)...));
+}
+
+/// Objects, each of which has its members in the order in which --json writes them.
+using Rows = std::vector<JsonValue>;
+
+/// Repeated measurements, by the name of the figure.
+using Samples = std::map<std::string_view, std::vector<double>>;
 
 [[nodiscard]] double median(std::vector<double> values);
 [[nodiscard]] double minimum(const std::vector<double>& values);
 /// Returns "a, b, c". Replaces fmt::join, which takes long to compile.
-[[nodiscard]] std::string joined(std::span<const std::string> words, std::string_view between = ", ");
-[[nodiscard]] std::string joined(std::span<const std::string_view> words, std::string_view between = ", ");
+template <class Words>
+std::string joined(const Words& words, std::string_view between = ", ") {
+  std::string text;
+  for (const auto& word : words) {
+    if (&word != &*words.begin()) text += between;
+    text += word;
+  }
+  return text;
+}
+/// Returns for example "1 rank" or "2 ranks".
+[[nodiscard]] std::string count_text(std::size_t count, std::string_view what);
 
-void print_table(const std::vector<Row>& rows);
-/// Prints the columns that matter to selection.
-void print_selection_table(const std::vector<Row>& rows);
+/// Returns the milliseconds that `body` takes in this process.
+template <class Body>
+double milliseconds_of(Body body) {
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Returns a figure of a row.
+[[nodiscard]] inline double number_of(const JsonValue& row, const char* figure) { return row.view().at(figure).number(); }
+
+/// Returns the row of an allreduce or of one of its parts, with all members that such rows have: `figures`, and 0 or "" for others.
+/// - compressor: as requested, or "" for the algorithm's own. memory: host or cuda. ratio: median_ms / baseline_ms.
+/// - ran_as, ran_compressor: the last ones that automatic choice has used.
+/// - bytes_sent_max: maximum over ranks and iterations. bytes_in_node and so on, by the place of the receiver: maximum over ranks,
+///   mean over iterations. bytes_across: to other nodes, of which bytes_in_switch and bytes_across_switches are parts.
+/// - allocations_per_iteration: by operator new, after warm-up.
+/// - Of selection only: count_error_mean and count_error_max, |count - k| / k over the iterations; overlap, the share of the k
+///   largest entries that is selected; kernels, the instruction set in use, or cuda.
+[[nodiscard]] JsonValue result_row(std::initializer_list<JsonValue::Member> figures);
+
+/// Prints a line for each row. `line` is what fmt would take, with names of members: "{algorithm:<24+} {median_ms:>10.3f}".
+/// A + makes the column as wide as its longest text. {a..b:>21} shows two members, "1..2". A member that a row lacks is blank.
+/// The first line has a title for each column.
+void print_table(const Rows& rows, std::string_view line, const std::vector<std::string_view>& titles);
+/// Prints the columns that matter to an allreduce.
+void print_result_table(const Rows& rows);
+
 /// Throws std::runtime_error naming the file if it cannot be written, so that no measurement is lost. Does not change the file.
 /// Does nothing for an empty name.
 void require_writable(const std::string& file);
-/// Throws std::runtime_error naming the file.
-void write_json(const std::vector<Row>& rows, const std::string& file);
+[[nodiscard]] JsonValue list_of(const Rows& rows);
+/// Writes a list of the rows. Does nothing for an empty name. Throws std::runtime_error naming the file.
+void write_rows(const Rows& rows, const std::string& file);
 
 /// Returns the number of calls of operator new in this process so far.
 [[nodiscard]] std::int64_t allocations_so_far();

@@ -1,23 +1,17 @@
 // weir selftest: checks every algorithm and every exchange against a slow oracle on the ranks of a job. Start it with mpirun or
 // srun.
 #include <fmt/core.h>
-#include <mpi.h>
-#include <weir/mpi.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <weir/embedding.hpp>
 
-#include "base/json.hpp"
 #include "base/splitmix.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/mpi_start.hpp"
-#include "cli/report.hpp"
 #include "cli/selftest_oracle.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
@@ -47,12 +41,7 @@ class Verdict {
     int first = wrong_.empty() ? size : rank;
     MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (first == size) return "";
-    std::string text = fmt::format("rank {}: {}", first, wrong_);
-    auto length = static_cast<int>(text.size());
-    MPI_Bcast(&length, 1, MPI_INT, first, MPI_COMM_WORLD);
-    text.resize(static_cast<std::size_t>(length));
-    MPI_Bcast(text.data(), length, MPI_CHAR, first, MPI_COMM_WORLD);
-    return text;
+    return text_of_rank(fmt::format("rank {}: {}", first, wrong_), first);
   }
 
  private:
@@ -65,8 +54,6 @@ struct Outcome {
   std::string wrong{};       ///< empty: correct
   int steps = 0;
   double seconds = 0;
-
-  [[nodiscard]] std::string text() const { return compressor.empty() ? name : name + " of " + compressor; }
 };
 
 /// The compressor used for packed algorithms. Like the oracle's, its sums are exact. It is in the catalogue.
@@ -228,8 +215,7 @@ void check_embedding(const Communicator& comm, const Options& options, std::stri
 }
 
 /// Collective. An exception of `body`, on any rank, counts as its error.
-Outcome check(std::string_view kind, std::string_view name, int steps, const std::function<void(Verdict&)>& body) {
-  Outcome outcome{.kind = std::string(kind), .name = std::string(name), .steps = steps};
+Outcome check(Outcome outcome, const std::function<void(Verdict&)>& body) {
   const double begin = MPI_Wtime();
   Verdict verdict;
   try {
@@ -245,33 +231,14 @@ Outcome check(std::string_view kind, std::string_view name, int steps, const std
 std::vector<Outcome> check_all(const Communicator& comm, const Options& options, std::uint64_t seed) {
   std::vector<Outcome> outcomes;
   for (const AllreduceRow& row : allreduce_registry()) {
-    if (!row.host_memory) continue;
-    outcomes.push_back(
-        check("allreduce", row.name, options.steps, [&](Verdict& verdict) { check_allreduce(comm, options, row, seed, verdict); }));
-    outcomes.back().compressor = compressor_of(row);
+    if (row.host_memory)
+      outcomes.push_back(check({"allreduce", std::string(row.name), std::string(compressor_of(row)), "", options.steps},
+                               [&](Verdict& verdict) { check_allreduce(comm, options, row, seed, verdict); }));
   }
-  for (const ExchangeInfo& exchange : exchanges()) {
-    outcomes.push_back(check("embedding", exchange.name, options.steps,
+  for (const ExchangeInfo& exchange : exchanges())
+    outcomes.push_back(check({"embedding", std::string(exchange.name), "", "", options.steps},
                              [&](Verdict& verdict) { check_embedding(comm, options, exchange.name, seed, verdict); }));
-  }
   return outcomes;
-}
-
-void write(const std::vector<Outcome>& outcomes, const Communicator& comm, const std::string& file) {
-  JsonValue list = JsonValue::array();
-  for (const Outcome& o : outcomes) {
-    list.push_back({{"benchmark", "selftest"},
-                    {"kind", o.kind},
-                    {"algorithm", o.name},
-                    {"compressor", o.compressor},
-                    {"ranks", comm.size()},
-                    {"nodes", comm.state()->topology.node_count()},
-                    {"steps", o.steps},
-                    {"seconds", o.seconds},
-                    {"ok", o.wrong.empty()},
-                    {"wrong", o.wrong}});
-  }
-  write_json(list, file);
 }
 
 /// Rank 0 decides for all ranks whether there is time for another round.
@@ -281,58 +248,68 @@ bool another_round(double begin, const Options& options) {
   return more != 0;
 }
 
-void run(const Options& options) {
-  start_mpi();
-  std::size_t failed = 0;
-  {
-    const Communicator comm(MPI_COMM_WORLD);
-    if (comm.rank() == 0) require_writable(options.json);
-    const double begin = MPI_Wtime();
-    std::vector<Outcome> outcomes = check_all(comm, options, 1);
-    for (std::uint64_t seed = 2; another_round(begin, options); ++seed) {
-      const std::vector<Outcome> again = check_all(comm, options, seed);
-      for (std::size_t i = 0; i < outcomes.size(); ++i) {
-        if (outcomes[i].wrong.empty()) outcomes[i].wrong = again[i].wrong;
-        outcomes[i].steps += again[i].steps;
-        outcomes[i].seconds += again[i].seconds;
-      }
-    }
-    for (const Outcome& o : outcomes) failed += o.wrong.empty() ? 0 : 1;
-    if (comm.rank() == 0) {
-      std::size_t width = 20;
-      for (const Outcome& o : outcomes) width = std::max(width, o.text().size());
-      for (const Outcome& o : outcomes)
-        fmt::print("{:<10} {:<{}} {:>6} steps {:>8.2f} s  {}\n", o.kind, o.text(), width, o.steps, o.seconds,
-                   o.wrong.empty() ? "ok" : "FAILED: " + o.wrong);
-      fmt::print("{}: {} of {}; ranks: {}, nodes: {}\n", failed == 0 ? "passed" : "FAILED", failed == 0 ? outcomes.size() : failed,
-                 outcomes.size(), comm.size(), comm.state()->topology.node_count());
-      std::fflush(stdout);
-      if (!options.json.empty()) write(outcomes, comm, options.json);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
+/// Prints and writes a line for each outcome.
+void report(const std::vector<Outcome>& outcomes, const Communicator& comm, const std::string& json) {
+  const int nodes = comm.state()->topology.node_count();
+  Rows rows;
+  std::size_t failed = 0, width = 20;
+  const auto name_of = [](const Outcome& o) { return o.name + (o.compressor.empty() ? "" : " of ") + o.compressor; };
+  for (const Outcome& o : outcomes) width = std::max(width, name_of(o).size());
+  for (const Outcome& o : outcomes) {
+    failed += o.wrong.empty() ? 0 : 1;
+    fmt::print("{:<10} {:<{}} {:>6} steps {:>8.2f} s  {}\n", o.kind, name_of(o), width, o.steps, o.seconds,
+               o.wrong.empty() ? "ok" : "FAILED: " + o.wrong);
+    rows.push_back({{"benchmark", "selftest"},
+                    {"kind", o.kind},
+                    {"algorithm", o.name},
+                    {"compressor", o.compressor},
+                    {"ranks", comm.size()},
+                    {"nodes", nodes},
+                    {"steps", o.steps},
+                    {"seconds", o.seconds},
+                    {"ok", o.wrong.empty()},
+                    {"wrong", o.wrong}});
   }
-  if (failed != 0) throw ExitWith(1);
+  fmt::print("{}: {} of {}; ranks: {}, nodes: {}\n", failed == 0 ? "passed" : "FAILED", failed == 0 ? outcomes.size() : failed,
+             outcomes.size(), comm.size(), nodes);
+  std::fflush(stdout);
+  write_rows(rows, json);
+}
+
+void run(const Options& options) {
+  const Communicator comm = start_ranks(options.json);
+  const double begin = MPI_Wtime();
+  std::vector<Outcome> outcomes = check_all(comm, options, 1);
+  for (std::uint64_t seed = 2; another_round(begin, options); ++seed) {
+    const std::vector<Outcome> again = check_all(comm, options, seed);
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      if (outcomes[i].wrong.empty()) outcomes[i].wrong = again[i].wrong;
+      outcomes[i].steps += again[i].steps;
+      outcomes[i].seconds += again[i].seconds;
+    }
+  }
+  if (comm.rank() == 0) report(outcomes, comm, options.json);
+  MPI_Barrier(MPI_COMM_WORLD);
+  end_with(std::all_of(outcomes.begin(), outcomes.end(), [](const Outcome& o) { return o.wrong.empty(); }) ? 0 : 1);
 }
 
 }  // namespace
 
 void add_selftest(Command& app) {
-  auto options = std::make_shared<Options>();
-  Command command =
-      app.add("selftest", "Check every algorithm and exchange against a slow reference on these ranks; start with mpirun or srun");
+  auto [command, options] = app.add(
+      "selftest", "Check every algorithm and exchange against a slow reference on these ranks; start with mpirun or srun", run);
   command.footer(
       "Every step checks that all ranks hold the same result, that nothing is lost, and that the result and what each rank keeps "
       "equal those of the reference. "
       "Packed algorithms are compared with the reference only if the build has the compressor lossless. "
       "The exit status is 1 if a line says FAILED, and 0 otherwise. "
       "A hang ends after WEIR_TIMEOUT seconds.");
-  command.option("--count", options->count, "elements of the gradients").between(1, 100000000);
-  command.option("--density", options->density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
-  command.option("--steps", options->steps, "steps of each algorithm").between(1, 1000);
-  command.option("--seconds", options->seconds, "repeat with other inputs for this time, in seconds; 0: check once").non_negative();
-  command.option("--json", options->json, "also write the lines to this file, on rank 0");
+  command.option("--count", options.count, "elements of the gradients").between(1, 100000000);
+  command.option("--density", options.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  command.option("--steps", options.steps, "steps of each algorithm").between(1, 1000);
+  command.option("--seconds", options.seconds, "repeat with other inputs for this time, in seconds; 0: check once").non_negative();
+  command.option("--json", options.json, "also write the lines to this file, on rank 0");
   command.examples({"mpirun -n 8 weir selftest"});
-  command.action([options] { run(*options); });
 }
 
 }  // namespace weir::cli

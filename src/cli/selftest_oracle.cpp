@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace weir::cli {
 namespace {
@@ -14,28 +15,18 @@ void over_group(std::span<T> values, MPI_Datatype type, MPI_Op op, MPI_Comm grou
 }
 
 void send_entries(const std::map<std::uint32_t, float>& entries, int to, MPI_Comm group) {
-  std::vector<std::uint32_t> indices;
-  std::vector<float> values;
-  for (const auto& [index, value] : entries) {
-    indices.push_back(index);
-    values.push_back(value);
-  }
-  MPI_Send(indices.data(), static_cast<int>(indices.size()), MPI_UINT32_T, to, 0, group);
-  MPI_Send(values.data(), static_cast<int>(values.size()), MPI_FLOAT, to, 1, group);
+  const std::vector<std::pair<std::uint32_t, float>> list(entries.begin(), entries.end());
+  MPI_Send(list.data(), static_cast<int>(list.size() * sizeof list[0]), MPI_BYTE, to, 0, group);
 }
 
 std::map<std::uint32_t, float> receive_entries(int from, MPI_Comm group) {
   MPI_Status status;
-  int count = 0;
+  int bytes = 0;
   MPI_Probe(from, 0, group, &status);
-  MPI_Get_count(&status, MPI_UINT32_T, &count);
-  std::vector<std::uint32_t> indices(static_cast<std::size_t>(count));
-  std::vector<float> values(indices.size());
-  MPI_Recv(indices.data(), count, MPI_UINT32_T, from, 0, group, MPI_STATUS_IGNORE);
-  MPI_Recv(values.data(), count, MPI_FLOAT, from, 1, group, MPI_STATUS_IGNORE);
-  std::map<std::uint32_t, float> entries;
-  for (std::size_t i = 0; i < indices.size(); ++i) entries[indices[i]] = values[i];
-  return entries;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  std::vector<std::pair<std::uint32_t, float>> list(static_cast<std::size_t>(bytes) / sizeof(std::pair<std::uint32_t, float>));
+  MPI_Recv(list.data(), bytes, MPI_BYTE, from, 0, group, MPI_STATUS_IGNORE);
+  return {list.begin(), list.end()};
 }
 
 /// Moves all but the k largest of `entries` into `rest`.

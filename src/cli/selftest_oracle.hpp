@@ -8,8 +8,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "collectives/allreduce.hpp"

@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "base/splitmix.hpp"
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -32,30 +33,26 @@ const std::vector<std::byte>& pattern() {
   return bytes;
 }
 
-[[noreturn]] void complain(const char* what) { throw std::runtime_error(fmt::format("{}: {}", what, std::strerror(errno))); }
+[[noreturn]] void complain(const char* what) { give_up("{}: {}", what, std::strerror(errno)); }
 
-bool send_all(int to, const void* data, std::int64_t bytes) {
-  const char* at = static_cast<const char*>(data);
+/// Calls send() or recv() until all bytes are through. Returns false if the other side is gone.
+template <class Byte, class Call>
+bool transfer(Byte* at, std::int64_t bytes, Call call) {
   while (bytes > 0) {
-    const ssize_t sent = ::send(to, at, static_cast<std::size_t>(bytes), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    at += sent;
-    bytes -= sent;
+    const ssize_t done = call(at, static_cast<std::size_t>(bytes));
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    at += done;
+    bytes -= done;
   }
   return true;
 }
-
+bool send_all(int to, const void* data, std::int64_t bytes) {
+  return transfer(static_cast<const char*>(data), bytes,
+                  [to](const char* at, std::size_t left) { return ::send(to, at, left, MSG_NOSIGNAL); });
+}
 bool receive_all(int from, void* data, std::int64_t bytes) {
-  char* at = static_cast<char*>(data);
-  while (bytes > 0) {
-    const ssize_t got = ::recv(from, at, static_cast<std::size_t>(bytes), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    at += got;
-    bytes -= got;
-  }
-  return true;
+  return transfer(static_cast<char*>(data), bytes, [from](char* at, std::size_t left) { return ::recv(from, at, left, 0); });
 }
 
 void serve(int connection) {

@@ -3,7 +3,6 @@
 
 #include "base/standard_error.hpp"
 #include "cli/commands.hpp"
-#include "cli/trace_clock.hpp"
 #include "cli/trace_diagnose.hpp"
 #include "cli/trace_merge.hpp"
 #include "cli/trace_summary.hpp"
@@ -16,6 +15,7 @@ struct Options {
   std::optional<int> communicator;
 };
 
+/// Prints what does not stop the work.
 void print(const Remarks& remarks) {
   for (const std::string& remark : remarks) print_error("weir: {}\n", remark);
 }
@@ -38,15 +38,13 @@ struct Traces {
 void merge(const Options& options) {
   Remarks remarks;
   const Traces traces(options, remarks);
-  const std::filesystem::path output =
-      !options.output.empty()
-          ? std::filesystem::path(options.output)
-          : std::filesystem::path(options.folder) / fmt::format("weir-trace.c{}.json", traces.infos.front().communicator);
+  const std::string beside = fmt::format("{}/weir-trace.c{}.json", options.folder, traces.infos.front().communicator);
+  const std::string output = options.output.empty() ? beside : options.output;
   merge_traces(traces.infos, traces.offsets, output, remarks);
   print(remarks);
   fmt::print("{}\nclocks when the communicator was made:\n", traces.title());
   for (const ClockOffset& offset : traces.offsets) fmt::print("  {}\n", describe(offset, traces.offsets.front().rank));
-  fmt::print("written to {}: open it in https://ui.perfetto.dev\n", output.string());
+  fmt::print("written to {}: open it in https://ui.perfetto.dev\n", output);
 }
 
 void summarize(const Options& options) {
@@ -61,8 +59,7 @@ void summarize(const Options& options) {
   const TraceSummary summary = summarizer.finish();
   print(remarks);
   fmt::print("{}, {:.3f} s\n\n{}", traces.title(), summary.seconds, to_text(summary));
-  if (options.output.empty()) return;
-  write_json(to_json(summary), options.output);
+  if (!options.output.empty()) write_json(to_json(summary), options.output);
 }
 
 void diagnose_dumps(const Options& options) {
@@ -74,34 +71,26 @@ void diagnose_dumps(const Options& options) {
   for (const std::string& line : diagnosis.evidence) fmt::print("  {}\n", line);
 }
 
-Command add(Command& trace, const char* name, const char* description, const char* folder, const char* example,
-            void (*run)(const Options&), const std::shared_ptr<Options>& options) {
-  Command command = trace.add(name, description);
-  command.option("folder", options->folder, folder).required().existing_folder();
-  command.option("--communicator", options->communicator, "number of the communicator in the files' names; default: the first one")
-      .between(0, 999999999);
-  command.examples({example});
-  command.action([options, run] { run(*options); });
-  return command;
-}
-
 }  // namespace
 
 void add_trace(Command& app) {
   Command trace = app.add("trace", "Read the traces (WEIR_TRACE) and dumps (WEIR_DUMP) that ranks have written");
   trace.require_subcommand();
-  const char* const traced = "folder that WEIR_TRACE named";
-  auto options = std::make_shared<Options>();
-  add(trace, "merge", "Make one trace of all ranks, on one clock, for Perfetto and chrome://tracing", traced,
-      "weir trace merge traces", merge, options)
-      .option("--output", options->output, "the file to write; default: weir-trace.cN.json in the folder");
-  options = std::make_shared<Options>();
-  add(trace, "summary", "Print time by stage, overlap, bytes, the slowest rank and the longest waits", traced,
-      "weir trace summary traces", summarize, options)
-      .option("--json", options->output, "also write the figures to this file");
-  options = std::make_shared<Options>();
-  add(trace, "diagnose", "Print what is wrong, by the dumps of flight recorders: one line, then the evidence",
-      "folder that WEIR_DUMP named", "weir trace diagnose weir-dump", diagnose_dumps, options);
+  const auto add = [&](const char* name, const char* description, const char* variable, const char* example,
+                       void (*run)(const Options&), const char* output, const char* help) {
+    auto [command, options] = trace.add(name, description, run);
+    command.option("folder", options.folder, std::string("folder that ") + variable + " named").required().existing_folder();
+    command.option("--communicator", options.communicator, "number of the communicator in the files' names; default: the first one")
+        .between(0, 999999999);
+    if (output != nullptr) command.option(output, options.output, help);
+    command.examples({example});
+  };
+  add("merge", "Make one trace of all ranks, on one clock, for Perfetto and chrome://tracing", "WEIR_TRACE",
+      "weir trace merge traces", merge, "--output", "the file to write; default: weir-trace.cN.json in the folder");
+  add("summary", "Print time by stage, overlap, bytes, the slowest rank and the longest waits", "WEIR_TRACE",
+      "weir trace summary traces", summarize, "--json", "also write the figures to this file");
+  add("diagnose", "Print what is wrong, by the dumps of flight recorders: one line, then the evidence", "WEIR_DUMP",
+      "weir trace diagnose weir-dump", diagnose_dumps, nullptr, "");
 }
 
 }  // namespace weir::cli

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/trace_dumps.hpp"
+#include "cli/trace_files.hpp"
 
 namespace weir::cli {
 

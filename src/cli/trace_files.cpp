@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <regex>
 #include <set>
 #include <stdexcept>
+
+#include "cli/report.hpp"
 
 namespace weir::cli {
 namespace {
@@ -45,101 +49,109 @@ bool has(const JsonView& event, const char* key, const char* value) {
 /// Converts events of the file for a summary.
 class Translator {
  public:
-  /// Returns false if a summary does not use the event, or if it is the first half of a message.
-  bool translate(const JsonValue& whole, std::int64_t shift_ns, TraceEvent& out) {
-    out = {};
+  /// Returns nothing if a summary does not use the event, or if it is the first half of a message.
+  std::optional<TraceEvent> translate(const JsonValue& whole, std::int64_t shift_ns) {
     const JsonView event = whole.view();
     const std::string phase = event.at("ph").string();
+    const auto argument = [&](const char* name) { return event.at("args").at(name); };
+    TraceEvent out;
     if (const auto row = event.find("tid")) row->to(out.row);
     if (const auto time = event.find("ts")) out.begin = out.end = nanoseconds(*time) + shift_ns;
     if (phase == "M" && has(event, "name", "thread_name")) {
       out.kind = TraceEvent::Kind::row;
-      event.at("args").at("name").to(out.name);
-      return true;
+      argument("name").to(out.name);
+    } else if (phase == "i" && has(event, "cat", "test")) {
+      out.kind = TraceEvent::Kind::tested;
+      argument("for").to(out.name);
+      argument("ns").to(out.number);
+    } else if (phase == "i") {
+      out.kind = TraceEvent::Kind::left_out;
+      const std::string name = event.at("name").string();
+      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.number);
+      if (error != std::errc{} || std::string_view(end) != " events left out") return {};
+    } else if (phase == "X") {
+      out.end += nanoseconds(event.at("dur"));
+      event.at("name").to(out.name);
+      const std::string category = event.at("cat").string();
+      if (category == "run") {
+        out.kind = TraceEvent::Kind::run;
+        argument("run").to(out.number);
+        argument("failed").to(out.failed);
+      } else if (category == "wait") {
+        out.kind = TraceEvent::Kind::wait;
+        argument("for").to(out.name);
+      } else if (category == "stage") {
+        out.kind = TraceEvent::Kind::stage;
+      } else {
+        return {};
+      }
+    } else if (phase == "e") {  // Weir writes both halves of a message together
+      const JsonView begun = begun_.view();
+      const std::optional<JsonView> id = begun.find("id");
+      if (!id || !(*id == event.at("id"))) return {};
+      out.kind = TraceEvent::Kind::message;
+      out.begin = nanoseconds(begun.at("ts")) + shift_ns;
+      out.sent = begun.at("name").string().starts_with("to ");
+      begun.at("args").at("bytes").to(out.number);
+      begun.at("args").at("peer").to(out.peer);
+      begun.at("args").at("level").to(out.level);
+    } else {
+      if (phase == "b") begun_ = whole;
+      return {};
     }
-    if (phase == "i") return has(event, "cat", "test") ? tested(event, out) : left_out(event, out);
-    if (phase == "X") return span(event, out);
-    if (phase == "b") {
-      begun_ = whole;
-      return false;
-    }
-    return phase == "e" && message(event, shift_ns, out);
+    return out;
   }
 
  private:
-  static bool tested(const JsonView& event, TraceEvent& out) {
-    out.kind = TraceEvent::Kind::tested;
-    event.at("args").at("for").to(out.name);
-    event.at("args").at("ns").to(out.number);
-    return true;
-  }
-
-  static bool left_out(const JsonView& event, TraceEvent& out) {
-    const std::string name = event.at("name").string();
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.number);
-    out.kind = TraceEvent::Kind::left_out;
-    return error == std::errc{} && std::string_view(end) == " events left out";
-  }
-
-  static bool span(const JsonView& event, TraceEvent& out) {
-    out.end += nanoseconds(event.at("dur"));
-    event.at("name").to(out.name);
-    const std::string category = event.at("cat").string();
-    if (category == "run") {
-      out.kind = TraceEvent::Kind::run;
-      event.at("args").at("run").to(out.number);
-      event.at("args").at("failed").to(out.failed);
-    } else if (category == "wait") {
-      out.kind = TraceEvent::Kind::wait;
-      event.at("args").at("for").to(out.name);
-    } else if (category == "stage") {
-      out.kind = TraceEvent::Kind::stage;
-    } else {
-      return false;
-    }
-    return true;
-  }
-
-  /// `event` is the message's end. Weir writes both halves of a message together.
-  bool message(const JsonView& event, std::int64_t shift_ns, TraceEvent& out) const {
-    const JsonView begun = begun_.view();
-    const std::optional<JsonView> id = begun.find("id");
-    if (!id || !(*id == event.at("id"))) return false;
-    const JsonView about = begun.at("args");
-    out.kind = TraceEvent::Kind::message;
-    out.begin = nanoseconds(begun.at("ts")) + shift_ns;
-    about.at("bytes").to(out.number);
-    about.at("peer").to(out.peer);
-    about.at("level").to(out.level);
-    out.sent = begun.at("name").string().starts_with("to ");
-    return true;
-  }
-
   JsonValue begun_;
 };
 
-/// Parses a file name, as Identity::file makes it or without the run. Returns communicator and rank.
-std::optional<std::pair<int, int>> parse_name(const std::string& name, const std::string& kind) {
-  std::string_view left = name;
-  const auto skip = [&](std::string_view text) {
-    const bool there = left.starts_with(text);
-    if (there) left.remove_prefix(text.size());
-    return there;
-  };
-  const auto number = [&](int& value) {  // at most 9 digits
-    const std::size_t digits = std::min(left.find_first_not_of("0123456789"), left.size());
-    if (digits < 1 || digits > 9) return false;
-    std::from_chars(left.data(), left.data() + digits, value);
-    left.remove_prefix(digits);
-    return true;
-  };
-  int communicator = 0, rank = 0;
-  if (!skip("weir-") || !skip(kind) || !skip(".")) return std::nullopt;
-  const std::string_view whole = left;
-  const auto fits = [&] { return skip("c") && number(communicator) && skip(".rank") && number(rank) && left == ".json"; };
-  if (fits()) return std::pair(communicator, rank);
-  left = whole.substr(std::min(whole.find('.') + 1, whole.size()));
-  return fits() ? std::optional(std::pair(communicator, rank)) : std::nullopt;
+/// Removes files of earlier runs. Adds remarks on these, and on a mixture of versions.
+template <class Info>
+void keep_newest_run(std::vector<Info>& files, Remarks& remarks) {
+  const std::string newest = std::ranges::max_element(files, {}, &Info::unix_ns)->run;
+  std::map<std::string, std::vector<int>> by_version;
+  std::erase_if(files, [&](const Info& file) {
+    if (file.run == newest)
+      by_version[file.version].push_back(file.rank);
+    else
+      remarks.push_back(fmt::format("{} is of an earlier run: left out", file.path.filename().string()));
+    return file.run != newest;
+  });
+  if (by_version.size() < 2) return;
+  std::string text;
+  for (const auto& [version, ranks] : by_version)
+    text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", version, list_of_ranks(ranks));
+  remarks.push_back(fmt::format("ranks run different versions of Weir, which must be the same: {}", text));
+}
+
+void read_header(const JsonView& about, FileInfo& info) {
+  about.at("version").to(info.version);
+  about.at("run").to(info.run);
+  about.at("host").to(info.host);
+  about.at("communicator").to(info.communicator);
+  about.at("rank").to(info.rank);
+  about.at("ranks").to(info.ranks);
+  about.at("unix_ns").to(info.unix_ns);
+}
+
+RecordedCall call_of(const JsonView& entry) {
+  const JsonView more = entry.at("weir");
+  RecordedCall call;
+  entry.at("pg_id").to(call.tag);
+  more.at("name").to(call.name);
+  more.at("algorithm").to(call.algorithm);
+  more.at("type").to(call.type);
+  more.at("run").to(call.run);
+  entry.at("input_sizes").at(0).at(0).to(call.count);
+  more.at("state").to(call.state);
+  more.at("stage").to(call.stage);
+  more.at("status").to(call.status);
+  entry.at("time_created_ns").to(call.created_ns);
+  entry.at("timeout_ms").to(call.timeout_ms);
+  more.at("awaited_rank").to(call.awaited_rank);
+  more.at("awaited_ms").to(call.awaited_ms);
+  return call;
 }
 
 }  // namespace
@@ -150,50 +162,32 @@ std::string list_of_ranks(const std::vector<int>& ranks) {
 
 std::vector<RankFile> rank_files(const std::filesystem::path& folder, const std::string& kind, std::optional<int> communicator,
                                  Remarks& remarks) {
+  // As Identity::file makes it, or without the run.
+  const std::regex pattern("weir-" + kind + R"(\.(?:[^.]*\.)?c(\d{1,9})\.rank(\d{1,9})\.json)");
   std::map<int, std::vector<RankFile>> by_communicator;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    const auto numbers = parse_name(entry->path().filename(), kind);
+    const std::string name = entry->path().filename();
+    std::smatch numbers;
     std::error_code ignored;
-    if (numbers && entry->is_regular_file(ignored)) by_communicator[numbers->first].push_back({entry->path(), numbers->second});
+    if (std::regex_match(name, numbers, pattern) && entry->is_regular_file(ignored))
+      by_communicator[std::stoi(numbers[1])].push_back({entry->path(), std::stoi(numbers[2])});
   }
-  if (error) throw std::runtime_error(fmt::format("the folder '{}' cannot be read: {}", folder.string(), error.message()));
+  if (error) give_up("the folder '{}' cannot be read: {}", folder.string(), error.message());
   if (by_communicator.empty())
-    throw std::runtime_error(fmt::format("'{}' has no file like weir-{}.0a1b2c3d.c0.rank0.json: give the folder that {} named",
-                                         folder.string(), kind, kind == "trace" ? "WEIR_TRACE" : "WEIR_DUMP"));
+    give_up("'{}' has no file like weir-{}.0a1b2c3d.c0.rank0.json: give the folder that {} named", folder.string(), kind,
+            kind == "trace" ? "WEIR_TRACE" : "WEIR_DUMP");
   std::vector<int> there;
   for (const auto& [number, files] : by_communicator) there.push_back(number);
   const int chosen = communicator.value_or(there.front());
   if (!by_communicator.contains(chosen))
-    throw std::runtime_error(
-        fmt::format("'{}' has no {} of communicator {}: those there are of {}", folder.string(), kind, chosen, list(there)));
+    give_up("'{}' has no {} of communicator {}: those there are of {}", folder.string(), kind, chosen, list(there));
   if (!communicator && there.size() > 1)
     remarks.push_back(fmt::format("this is communicator {}; '{}' has {}s of communicators {}, which --communicator picks", chosen,
                                   folder.string(), kind, list(there)));
   std::vector<RankFile> files = by_communicator[chosen];
   std::sort(files.begin(), files.end(), [](const RankFile& a, const RankFile& b) { return a.rank < b.rank; });
   return files;
-}
-
-std::vector<bool> are_of_newest_run(const std::vector<const FileInfo*>& files, Remarks& remarks) {
-  const FileInfo& newest =
-      **std::max_element(files.begin(), files.end(), [](const auto* a, const auto* b) { return a->unix_ns < b->unix_ns; });
-  std::vector<bool> keep;
-  std::map<std::string, std::vector<int>> by_version;
-  for (const FileInfo* file : files) {
-    keep.push_back(file->run == newest.run);
-    if (keep.back())
-      by_version[file->version].push_back(file->rank);
-    else
-      remarks.push_back(fmt::format("{} is of an earlier run: left out", file->path.filename().string()));
-  }
-  if (by_version.size() > 1) {
-    std::string text;
-    for (const auto& [version, ranks] : by_version)
-      text += fmt::format("{}{} on {}", text.empty() ? "" : "; ", version, list_of_ranks(ranks));
-    remarks.push_back(fmt::format("ranks run different versions of Weir, which must be the same: {}", text));
-  }
-  return keep;
 }
 
 std::vector<int> missing_ranks(const std::vector<int>& present, int ranks) {
@@ -206,7 +200,7 @@ std::vector<int> missing_ranks(const std::vector<int>& present, int ranks) {
 }
 
 TraceReader::TraceReader(const std::filesystem::path& path) : path_(path), file_(path) {
-  if (!file_) throw std::runtime_error(fmt::format("'{}' cannot be read", path.string()));
+  if (!file_) give_up("'{}' cannot be read", path.string());
 }
 
 bool TraceReader::next() {
@@ -237,21 +231,15 @@ TraceInfo read_info(const std::filesystem::path& path) {
   try {
     if (!reader.next() || !(reader.event().view().at("name") == "weir_trace")) throw std::runtime_error("it does not begin as one");
     const JsonView about = reader.event().view().at("args");
-    about.at("version").to(info.version);
-    about.at("run").to(info.run);
-    about.at("host").to(info.host);
-    about.at("communicator").to(info.communicator);
-    about.at("rank").to(info.rank);
-    about.at("ranks").to(info.ranks);
+    read_header(about, info);
     about.at("start_ns").to(info.start_ns);
-    about.at("unix_ns").to(info.unix_ns);
     while (info.rounds.empty() && reader.next()) {
       if (!has(reader.event().view(), "name", "weir_clock")) continue;
       for (const JsonView& round : reader.event().view().at("args").at("rounds_ns").elements())
         info.rounds.push_back({round.at(0).integer(), round.at(1).integer()});
     }
   } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format("'{}' is not a trace that Weir has written: {}", path.string(), error.what()));
+    give_up("'{}' is not a trace that Weir has written: {}", path.string(), error.what());
   }
   return info;
 }
@@ -266,32 +254,64 @@ std::vector<TraceInfo> read_infos(const std::vector<RankFile>& files, Remarks& r
     }
   }
   if (all.empty()) throw std::runtime_error("none of the traces can be read");
-  std::vector<TraceInfo> infos = of_newest_run(all, remarks);
+  keep_newest_run(all, remarks);
   std::vector<int> present;
-  for (const TraceInfo& info : infos) present.push_back(info.rank);
-  if (const std::vector<int> missing = missing_ranks(present, infos.front().ranks); !missing.empty())
-    remarks.push_back(fmt::format("there is no trace of {}, of {} ranks", list_of_ranks(missing), infos.front().ranks));
-  for (const TraceInfo& info : infos) {
+  for (const TraceInfo& info : all) present.push_back(info.rank);
+  if (const std::vector<int> missing = missing_ranks(present, all.front().ranks); !missing.empty())
+    remarks.push_back(fmt::format("there is no trace of {}, of {} ranks", list_of_ranks(missing), all.front().ranks));
+  for (const TraceInfo& info : all) {
     if (info.rounds.empty())
       remarks.push_back(fmt::format("{} has no event weir_clock: its clock is set by the calendar", info.path.filename().string()));
   }
-  return infos;
+  return all;
 }
 
 void read_events(const TraceInfo& info, std::int64_t shift_ns, Remarks& remarks,
                  const std::function<void(const TraceEvent&)>& take) {
   TraceReader reader(info.path);
   Translator translator;
-  TraceEvent event;
   try {
     while (reader.next()) {
-      if (translator.translate(reader.event(), shift_ns, event)) take(event);
+      if (const auto event = translator.translate(reader.event(), shift_ns)) take(*event);
     }
   } catch (const JsonError& error) {
-    throw std::runtime_error(
-        fmt::format("'{}' has an event that Weir has not written: {}", info.path.string(), reader.event().view().dump()));
+    give_up("'{}' has an event that Weir has not written: {}", info.path.string(), reader.event().view().dump());
   }
   if (const std::string damage = reader.damage(); !damage.empty()) remarks.push_back(damage);
+}
+
+RecordedRank parse_dump(std::string_view text) {
+  const std::optional<JsonValue> whole = JsonValue::parse_if_whole(text);
+  if (!whole) throw std::runtime_error(text.empty() ? "it is empty" : "it is not JSON: cut short, or not written by Weir");
+  try {
+    const JsonView dump = whole->view();
+    const JsonView more = dump.at("weir");
+    RecordedRank rank;
+    read_header(more, rank);
+    more.at("why").to(rank.why);
+    for (const JsonView& entry : dump.at("entries").elements()) rank.calls.push_back(call_of(entry));
+    return rank;
+  } catch (const JsonError& error) {
+    give_up("it is not a dump that this version of Weir has written: {}", error.what());
+  }
+}
+
+Dumps read_dumps(const std::vector<RankFile>& files, Remarks& remarks) {
+  Dumps dumps;
+  for (const RankFile& file : files) {
+    std::ifstream in(file.path);
+    const std::string text(std::istreambuf_iterator<char>(in), {});
+    try {
+      dumps.ranks.push_back(parse_dump(text));
+      dumps.ranks.back().path = file.path;
+    } catch (const std::runtime_error& error) {
+      remarks.push_back(fmt::format("{} cannot be read: {}", file.path.filename().string(), error.what()));
+      dumps.unreadable.push_back(file.rank);
+    }
+  }
+  if (dumps.ranks.empty()) give_up("none of the dumps can be read; {}", remarks.back());
+  keep_newest_run(dumps.ranks, remarks);
+  return dumps;
 }
 
 }  // namespace weir::cli

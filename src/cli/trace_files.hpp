@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json.hpp"
@@ -36,19 +37,6 @@ struct FileInfo {
   std::int64_t unix_ns = 0;  ///< time of a trace's begin, or of a dump's end
 };
 
-/// Returns which files belong to the newest run. Adds remarks on files left out and on a mixture of versions.
-[[nodiscard]] std::vector<bool> are_of_newest_run(const std::vector<const FileInfo*>& files, Remarks& remarks);
-template <class Info>
-[[nodiscard]] std::vector<Info> of_newest_run(const std::vector<Info>& all, Remarks& remarks) {
-  std::vector<const FileInfo*> files;
-  for (const Info& info : all) files.push_back(&info);
-  const std::vector<bool> keep = are_of_newest_run(files, remarks);
-  std::vector<Info> kept;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (keep[i]) kept.push_back(all[i]);
-  }
-  return kept;
-}
 /// Returns the ranks below `ranks` that are not in `present`.
 [[nodiscard]] std::vector<int> missing_ranks(const std::vector<int>& present, int ranks);
 
@@ -101,6 +89,42 @@ class TraceReader {
 /// Calls take(event) with every event, with times moved by `shift_ns`. Adds a remark if the file ends too early.
 void read_events(const TraceInfo& info, std::int64_t shift_ns, Remarks& remarks,
                  const std::function<void(const TraceEvent&)>& take);
+
+/// One run of a plan or table call.
+struct RecordedCall {
+  int tag = 0;
+  std::string name, algorithm, type;
+  std::int64_t run = 0, count = 0;
+  std::string state;  ///< scheduled, started, completed or failed
+  std::string stage, status;
+  std::int64_t created_ns = 0;  ///< by the host's calendar clock
+  double timeout_ms = 0;
+  int awaited_rank = -1;  ///< the rank that it waited for longest
+  double awaited_ms = 0;
+
+  [[nodiscard]] bool in_flight() const { return state == "scheduled" || state == "started"; }
+  [[nodiscard]] bool failed() const { return state == "failed"; }
+};
+
+struct RecordedRank : FileInfo {
+  std::string why;                  ///< why it was written
+  std::vector<RecordedCall> calls;  ///< the oldest first
+
+  /// Returns whether nothing had gone wrong: a signal or the program has requested the dump.
+  [[nodiscard]] bool was_asked_for() const { return why.ends_with("has asked for it"); }
+  [[nodiscard]] bool timed_out() const { return why.find("s without progress") != std::string::npos; }
+};
+
+/// Parses a dump. Throws std::runtime_error saying what is wrong with the text.
+[[nodiscard]] RecordedRank parse_dump(std::string_view text);
+
+struct Dumps {
+  std::vector<RecordedRank> ranks;
+  std::vector<int> unreadable;  ///< ranks with a dump that cannot be read
+};
+
+/// Reads the dumps of the newest run. Throws std::runtime_error if none can be read.
+[[nodiscard]] Dumps read_dumps(const std::vector<RankFile>& files, Remarks& remarks);
 
 /// Returns for example "rank 2" or "ranks 0, 1 and 3".
 [[nodiscard]] std::string list_of_ranks(const std::vector<int>& ranks);

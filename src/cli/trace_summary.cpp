@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "cli/report.hpp"
@@ -37,9 +38,7 @@ std::int64_t common_time(const std::vector<Interval>& some, std::vector<Interval
 
 void Summarizer::begin_rank(int rank) {
   end_rank();
-  RankSummary fresh;
-  fresh.rank = rank;
-  summary_.ranks.push_back(fresh);
+  summary_.ranks.emplace_back().rank = rank;
 }
 
 void Summarizer::take(const TraceEvent& event) {
@@ -73,20 +72,12 @@ void Summarizer::take_row(const TraceEvent& event) {
   Row& row = rows_[event.row];
   row.name = event.name;
   const auto [place, fresh] = calls_.try_emplace({event.name, rows_of_name_[event.name]++}, nodes_.size());
-  if (fresh) {
-    Node& node = nodes_.emplace_back();
-    node.name = event.name;
-  }
+  if (fresh) nodes_.emplace_back().name = event.name;
   row.node = place->second;
 }
 
 Summarizer::Row& Summarizer::row(int number) {
-  if (!rows_.contains(number)) {
-    TraceEvent unnamed;
-    unnamed.row = number;
-    unnamed.name = "row " + std::to_string(number);
-    take_row(unnamed);
-  }
+  if (!rows_.contains(number)) take_row({.row = number, .name = "row " + std::to_string(number)});
   return rows_[number];
 }
 
@@ -151,11 +142,8 @@ void Summarizer::take_wait(const TraceEvent& event) {
     busy_.back().end = std::max(busy_.back().end, event.end);
   else
     busy_.push_back({event.begin, event.end});
-  WaitSummary wait;
-  wait.seconds = seconds_of(event.end - event.begin);
-  wait.at_seconds = seconds_of(event.begin);
-  wait.rank = rank.rank;
-  wait.call = event.name;
+  WaitSummary wait{
+      .seconds = seconds_of(event.end - event.begin), .at_seconds = seconds_of(event.begin), .rank = rank.rank, .call = event.name};
   for (const auto& [number, row] : rows_) {
     if (row.name != event.name || number == caller_row) continue;
     wait.run = row.run;
@@ -196,12 +184,9 @@ std::size_t Summarizer::child(std::size_t node, const std::string& name) {
   for (const std::size_t place : nodes_[node].children) {
     if (nodes_[place].name == name) return place;
   }
-  const std::size_t place = nodes_.size();
-  Node& fresh = nodes_.emplace_back();
-  fresh.name = name;
-  fresh.depth = nodes_[node].depth + 1;
-  nodes_[node].children.push_back(place);
-  return place;
+  nodes_.push_back({.name = name, .depth = nodes_[node].depth + 1});
+  nodes_[node].children.push_back(nodes_.size() - 1);
+  return nodes_.size() - 1;
 }
 
 void Summarizer::end_rank() {
@@ -229,17 +214,16 @@ void Summarizer::end_rank() {
 void Summarizer::list_stages(std::size_t place, double whole, std::vector<StageSummary>& list) const {
   const Node& node = nodes_[place];
   if (node.seconds.empty()) return;
-  StageSummary stage;
-  stage.name = node.name;
-  stage.depth = node.depth;
-  stage.runs = std::ssize(node.seconds);
-  stage.failed = node.failed;
   const std::vector<double> seconds(node.seconds.begin(), node.seconds.end());
-  stage.median_seconds = median(seconds);
-  for (const double run : seconds) stage.total_seconds += run;
-  if (node.depth == 0) whole = stage.total_seconds;
-  stage.share = whole > 0 ? stage.total_seconds / whole : 0;
-  list.push_back(stage);
+  const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  if (node.depth == 0) whole = total;
+  list.push_back({.name = node.name,
+                  .depth = node.depth,
+                  .runs = std::ssize(seconds),
+                  .median_seconds = median(seconds),
+                  .total_seconds = total,
+                  .share = whole > 0 ? total / whole : 0,
+                  .failed = node.failed});
   for (const std::size_t inner : node.children) list_stages(inner, whole, list);
 }
 
@@ -281,9 +265,7 @@ TraceSummary Summarizer::finish() {
     if (nodes_[node].depth == 0) list_stages(node, 0, summary.stages);
   }
   for (const auto& [level, sent] : sent_) {
-    LevelSummary& line = summary.levels.emplace_back();
-    line.level = level;
-    line.messages = sent.messages;
+    LevelSummary& line = summary.levels.emplace_back(LevelSummary{.level = level, .messages = sent.messages});
     for (const auto& [rank, bytes] : sent.bytes) {
       line.bytes += bytes;
       if (bytes <= line.busiest_bytes) continue;

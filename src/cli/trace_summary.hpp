@@ -1,7 +1,6 @@
 // trace_summary.hpp: summarises the traces of all ranks.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -48,7 +47,7 @@ struct WaitSummary {
   int rank = 0;
   std::string call;
   std::int64_t run = 0;
-  std::string stage;  ///< empty: no message of the call was in flight
+  std::string stage{};  ///< empty: no message of the call was in flight
   int peer = -1;
   double peer_seconds = 0;
 };
@@ -84,8 +83,8 @@ class Summarizer {
     std::string name;
     int depth = 0;
     std::int64_t failed = 0;
-    std::vector<float> seconds;
-    std::vector<std::size_t> children;
+    std::vector<float> seconds{};
+    std::vector<std::size_t> children{};
   };
   struct Span {  // a stage that has ended, while those around it have not
     std::int64_t begin, end;

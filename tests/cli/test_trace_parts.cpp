@@ -5,7 +5,6 @@
 #include <fstream>
 #include <set>
 
-#include "cli/trace_clock.hpp"
 #include "cli/trace_diagnose.hpp"
 #include "cli/trace_merge.hpp"
 #include "cli/trace_summary.hpp"
