@@ -110,7 +110,7 @@ double serve(int count) {
   for (int barrier = 0; barrier < barriers; ++barrier) {
     for (int rank = 0; rank < count; ++rank) {
       const std::string key = barrier == 0 ? fmt::format("put card{} {}\n", rank, std::string(key_size, 'A')) : "";
-      send_all(clients[static_cast<std::size_t>(rank)] *.end, key + "barrier\n");
+      send_all(*clients[static_cast<std::size_t>(rank)].end, key + "barrier\n");
     }
     for (Client& client : clients) client.wait_for("out");
   }

@@ -1,5 +1,6 @@
 #include "bootstrap/job.hpp"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "base/at_end.hpp"
@@ -20,7 +22,7 @@ namespace weir::bootstrap {
 namespace {
 
 constexpr double connect_seconds = 2;  // for one address and port
-constexpr double answer_seconds = 5;   // until a server says whether it is ours
+constexpr double answer_seconds = 30;  // until a server says whether it is ours
 constexpr double grace_seconds = 10;   // in which rank 0 may still say who is missing
 constexpr double leave_seconds = 10;   // for which rank 0 waits for the others at its end
 
@@ -64,6 +66,13 @@ std::string problem_with(const Settings& settings) {
   std::string text = fmt::format("WEIR_INTERFACE is '{}': this host has {}", name, fmt::join(interfaces, ", "));
   std::replace(text.begin(), text.end(), '\n', ' ');  // it becomes part of a line
   return text;
+}
+
+/// Opens /dev/null for each of stdin, stdout and stderr that is closed: a socket would take its number.
+void fill_standard_descriptors() {
+  for (int number = 0; number <= 2; ++number) {
+    if (fcntl(number, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;  // it takes the lowest number
+  }
 }
 
 /// A connection to rank 0's server, and what has arrived on it.
@@ -150,6 +159,7 @@ Job* current = nullptr;
 Job::Job(const Launch& launch, const Settings& settings) : rank_(launch.rank), size_(launch.size) { join(launch, settings); }
 
 void Job::join(const Launch& launch, const Settings& settings) {
+  fill_standard_descriptors();
   const Hello hello{.job = launch.job,
                     .rank = rank_,
                     .size = size_,
@@ -175,19 +185,28 @@ void Job::join(const Launch& launch, const Settings& settings) {
   if (!line || !line->starts_with("go ")) {
     fail(WEIR_ERR_TRANSPORT, "rank 0 on {} has ended before all ranks had come: its own error says why", launch.master_address);
   }
-  const std::size_t space = line->find(' ', 3);
-  std::string mapping = line->substr(space + 1);
+  std::istringstream words(line->substr(3));
+  std::string name, mapping, root;
+  words >> name >> mapping;
+  std::getline(words >> std::ws, root);
   const bool one_node = mapping == process_mapping(std::vector<std::string>(static_cast<std::size_t>(size_), "here"));
   interface_ = settings.network_interface;
   interface_chosen_ = !interface_.empty();
   if (!interface_chosen_ && !one_node) interface_ = interface_towards(launch.master_address, launch.first_port);
-  relay_ = std::make_unique<Relay>(std::move(connection.descriptor), std::move(connection.lines), line->substr(3, space - 3),
-                                   std::move(mapping), rank_, size_);
+  relay_ = std::make_unique<Relay>(std::move(connection.descriptor), std::move(connection.lines), std::move(name),
+                                   std::move(mapping), std::move(root), rank_, size_);
   current = this;
-  pthread_atfork(nullptr, nullptr, [] {
-    if (current->server_) current->server_->close_in_child();
-    current->relay_->close_in_child();
-  });
+  pthread_atfork(
+      [] {
+        if (current->server_) current->server_->hold();
+      },
+      [] {
+        if (current->server_) current->server_->let_go();
+      },
+      [] {
+        if (current->server_) current->server_->close_in_child();
+        current->relay_->close_in_child();
+      });
   static const AtEnd end(End::process, {}, [this](End) {
     finish();
     return false;
@@ -201,9 +220,7 @@ void Job::refuse(std::string_view line) {
 }
 
 void Job::before_init() {
-  for (const char* name : {"PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI",
-                           "PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4", "PMIX_SERVER_URI41"})
-    unsetenv(name);
+  forget_launchers();
   setenv("PMI_FD", std::to_string(relay_->descriptor_of_mpi()).c_str(), 1);
   setenv("PMI_RANK", std::to_string(rank_).c_str(), 1);
   setenv("PMI_SIZE", std::to_string(size_).c_str(), 1);
@@ -215,7 +232,8 @@ void Job::before_init() {
 
 void Job::after_init() {
   relay_->note_start();
-  for (const char* name : {"PMI_FD", "PMI_RANK", "PMI_SIZE"}) unsetenv(name);
+  forget_launchers();
+  note_started();
 }
 
 void Job::finish() noexcept {

@@ -12,7 +12,7 @@
 
 namespace weir::bootstrap {
 
-/// This process's part in a job of Starter::variables. Lives until the process ends, and ends nothing when it does.
+/// This process's part in a job of Starter::variables. Lives until the process ends.
 class Job {
  public:
   /// Collective over the processes of the job: waits until all have come, at most settings.timeout_seconds. Throws the same error

@@ -1,5 +1,7 @@
 #include "bootstrap/launch.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -39,18 +41,27 @@ int number(const char* name, int least, int most) {
 }
 
 /// The variables that launchers of MPI leave for MPI to find.
-constexpr std::array of_launchers = {
-    "PMI_FD", "PMI_PORT", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE"};
+constexpr std::array of_launchers = {"PMI_FD",           "PMI_PORT",         "PMI_RANK",         "PMI_SIZE",
+                                     "PMIX_RANK",        "PMIX_NAMESPACE",   "PMI_ID",           "PMI_SPAWNED",
+                                     "PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4", "OMPI_COMM_WORLD_SIZE"};
+
+constexpr const char* started_by = "_WEIR_STARTED_BY";  // the process that has started MPI with these variables
 
 Launch by_variables(int size) {
+  if (const auto process = variable(started_by); process && *process != std::to_string(getpid())) {
+    fail(WEIR_ERR_SETTING,
+         "process {}, a rank, has started this process, which has its RANK and WORLD_SIZE: remove WORLD_SIZE from the environment "
+         "of "
+         "programs that ranks start",
+         *process);
+  }
   Launch launch{.starter = Starter::variables, .found = "RANK, WORLD_SIZE, MASTER_ADDR", .size = size};
   launch.rank = number("RANK", 0, size - 1);
   launch.one_node = variable("LOCAL_WORLD_SIZE") == variable("WORLD_SIZE");
   if (!variable("MASTER_ADDR")) {
     fail(WEIR_ERR_SETTING,
-         "RANK and WORLD_SIZE say that this is rank {} of {}, and MASTER_ADDR is not set: it must be an address of rank 0's node "
-         "that "
-         "all nodes reach",
+         "RANK and WORLD_SIZE say that this is rank {} of {}, and MASTER_ADDR is not set: it must be an address of rank 0's node, "
+         "as all nodes reach it",
          launch.rank, size);
   }
   launch.master_address = *variable("MASTER_ADDR");
@@ -58,8 +69,8 @@ Launch by_variables(int size) {
   const PortRange ports = read_settings().ports;
   launch.first_port = ports.first != 0 ? ports.first : std::min(master_port + 1, 65535);
   launch.last_port = ports.first != 0 ? ports.last : std::min(master_port + ports_tried, 65535);
-  launch.job = fmt::format("{}.{}.{}", variable("TORCHELASTIC_RUN_ID").value_or("job"),
-                           variable("TORCHELASTIC_RESTART_COUNT").value_or("0"), master_port);
+  // Not torchrun's count of restarts, which differs between nodes.
+  launch.job = fmt::format("{}.{}", variable("TORCHELASTIC_RUN_ID").value_or("job"), master_port);
   std::replace_if(
       launch.job.begin(), launch.job.end(), [](unsigned char c) { return c <= ' ' || c > '~'; }, '_');
   launch.job.resize(std::min<std::size_t>(launch.job.size(), 200));
@@ -74,7 +85,13 @@ Launch read_launch() {
     if (set != of_launchers.end()) return {.starter = Starter::launcher, .found = *set};
   }
   const int size = variable("WORLD_SIZE") ? number("WORLD_SIZE", 1, most_processes) : 1;
-  return size > 1 ? by_variables(size) : Launch{};
+  return size > 1 ? by_variables(size) : Launch{.within = variable("TORCHELASTIC_RUN_ID").has_value()};
+}
+
+void note_started() { setenv(started_by, std::to_string(getpid()).c_str(), 1); }
+
+void forget_launchers() {
+  for (const char* name : of_launchers) unsetenv(name);
 }
 
 std::string describe(const Launch& launch) {

@@ -8,11 +8,12 @@ namespace weir::bootstrap {
 enum class Starter {
   launcher,   ///< mpirun, srun or another launcher that MPI itself understands
   variables,  ///< RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them: Weir connects the processes
-  alone,      ///< no one else: this is the only process
+  alone,      ///< this is the only process
 };
 
 struct Launch {
   Starter starter = Starter::alone;
+  bool within = false;           ///< alone within torchrun: variables of a launcher around it are not for this process
   std::string found{};           ///< the environment variables that say so; empty if it is alone
   int rank = 0;                  ///< of Starter::variables, like all below
   int size = 1;                  ///< number of processes
@@ -27,6 +28,11 @@ struct Launch {
 /// Throws Error(WEIR_ERR_SETTING), naming the variable and what would be right, if WORLD_SIZE is above 1 and others of these
 /// variables are missing or make no sense.
 [[nodiscard]] Launch read_launch();
+
+/// Notes in the environment that this process has started MPI, so that programs that it starts are not taken for ranks.
+void note_started();
+/// Removes the variables that launchers of MPI have left for another process.
+void forget_launchers();
 
 /// Returns a line about it for `weir info`.
 [[nodiscard]] std::string describe(const Launch& launch);

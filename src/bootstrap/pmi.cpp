@@ -53,8 +53,13 @@ int number_in(std::string_view text, int otherwise) {
 
 }  // namespace
 
-Relay::Relay(Descriptor server, Lines lines, std::string name, std::string mapping, int rank, int size)
-    : server_(std::move(server)), from_server_(std::move(lines)), name_(std::move(name)), rank_(rank), size_(size) {
+Relay::Relay(Descriptor server, Lines lines, std::string name, std::string mapping, std::string root, int rank, int size)
+    : server_(std::move(server)),
+      from_server_(std::move(lines)),
+      name_(std::move(name)),
+      root_(std::move(root)),
+      rank_(rank),
+      size_(size) {
   // Without a mapping, MPICH compares host names.
   if (mapping.size() <= longest_value) keys_["PMI_process_mapping"] = std::move(mapping);
   auto [theirs, ours] = connected_pair();
@@ -68,6 +73,11 @@ Relay::Relay(Descriptor server, Lines lines, std::string name, std::string mappi
 Relay::~Relay() {
   send_all(*wake_write_, "q");
   thread_.join();
+}
+
+void Relay::note_start() noexcept {
+  starting_ = false;
+  send_all(*wake_write_, "s");
 }
 
 void Relay::drain() noexcept {
@@ -96,12 +106,15 @@ void Relay::loop() {
     if (ends[2].revents != 0) {
       server_open = from_server_.receive(*server_);
       while (const std::optional<std::string_view> line = from_server_.next()) hear(*line);
-      if (!server_open && !finalised_) lose("rank 0 has ended without finalising MPI, or the connection to it has");
+      if (!server_open && !finalised_) lose(fmt::format("{} has ended without finalising MPI, or the connection to it has", root_));
     }
     if (ends[0].revents != 0) {
       char order = 'q';
       if (read(*wake_read_, &order, 1) != 1 || order == 'q') return;
-      ++drained_;
+      if (order == 's')
+        send_all(*server_, "started\n");
+      else
+        ++drained_;
     }
   }
 }
@@ -161,9 +174,11 @@ void Relay::hear(std::string_view line) {
 }
 
 void Relay::lose(std::string_view text) {
-  if (lost_.empty()) lost_ = text;
+  const bool first = lost_.empty();
+  if (first) lost_ = text;
   if (starting_ || in_barrier_) end_process(lost_, 1);
   set_lost_rank(lost_);
+  if (first) print_error("weir: rank {}: {}\n", rank_, lost_);
 }
 
 void Relay::end_process(std::string_view text, int code) noexcept {

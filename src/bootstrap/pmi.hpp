@@ -17,8 +17,9 @@ namespace weir::bootstrap {
 /// ends this process: MPI would wait for it for ever. Otherwise records it as lost (base/lost_rank.hpp).
 class Relay {
  public:
-  /// `server`: the connection after the line "go", with what has arrived on it in `lines`. `name`, `mapping`: from that line.
-  Relay(Descriptor server, Lines lines, std::string name, std::string mapping, int rank, int size);
+  /// `server`: the connection after the line "go", with what has arrived on it in `lines`. `name`, `mapping`, `root`: from that
+  /// line.
+  Relay(Descriptor server, Lines lines, std::string name, std::string mapping, std::string root, int rank, int size);
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
   /// Ends the thread.
@@ -27,7 +28,7 @@ class Relay {
   /// Returns MPI's end of the connection, for PMI_FD. It belongs to MPI, which uses it until MPI_Finalize.
   [[nodiscard]] int descriptor_of_mpi() const noexcept { return mpi_end_; }
   /// Notes that MPI_Init has returned.
-  void note_start() noexcept { starting_ = false; }
+  void note_start() noexcept;
   /// Returns whether MPI_Finalize has said that it is done.
   [[nodiscard]] bool finalised() const noexcept { return finalised_; }
   /// Waits until what MPI has written is on its way, at the end of the process: MPI_Abort ends it at once.
@@ -46,7 +47,7 @@ class Relay {
   Descriptor server_, here_, wake_read_, wake_write_;
   int mpi_end_ = -1;
   Lines from_server_, from_mpi_{};
-  const std::string name_;
+  const std::string name_, root_;
   const int rank_, size_;
   std::map<std::string, std::string, std::less<>> keys_;
   std::string lost_;

@@ -18,7 +18,8 @@ namespace weir::bootstrap {
 namespace {
 
 constexpr std::string_view greeting = "weir-start-1";
-constexpr double first_report = 10;  // seconds without all ranks
+constexpr double first_report = 10;    // seconds without all ranks
+constexpr double silent_seconds = 60;  // after which a connection from outside the job is closed
 
 /// Takes the next word off the line.
 std::string_view word(std::string_view& line) {
@@ -52,7 +53,9 @@ struct Server::Client {
   Lines lines{};
   std::deque<std::shared_ptr<const std::string>> queue{};  // to be sent
   std::size_t sent = 0;                                    // of the first
-  bool counted = false;                                    // it is in ranks_
+  Clock::time_point made = Clock::now();
+  bool started = false;
+  bool counted = false;  // it is in ranks_
   bool in_barrier = false;
   bool done = false;  // no more is taken from it; the process closes the connection
 };
@@ -101,6 +104,7 @@ Server::Server(Listener listener, Hello own, double timeout_seconds)
     : listener_(std::move(listener)),
       own_(std::move(own)),
       timeout_seconds_(timeout_seconds),
+      report_(std::min(first_report, timeout_seconds)),
       ranks_(static_cast<std::size_t>(own_.size)) {
   events_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   if (!events_) fail(WEIR_ERR_TRANSPORT, "rank 0 cannot wait for the other ranks: there are no descriptors left");
@@ -125,6 +129,7 @@ void Server::close_in_child() noexcept {
   for (const Descriptor& listening : listener_.sockets) close(*listening);
   for (const auto& [number, client] : clients_) close(number);
   for (const Descriptor* one : {&events_, &wake_read_, &wake_write_}) close(**one);
+  busy_.unlock();
 }
 
 void Server::wait_until_left(double seconds) const {
@@ -140,32 +145,69 @@ void Server::watch(int descriptor, std::uint32_t events, bool known) {
   epoll_ctl(*events_, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, descriptor, &event);
 }
 
+int Server::wait_milliseconds() const {
+  if (stage_ == Stage::gathering) return 100;
+  const bool all_known = std::all_of(clients_.begin(), clients_.end(), [](const auto& entry) { return entry.second->counted; });
+  return (stage_ == Stage::running && started_ < own_.size) || !all_known ? 1000 : -1;
+}
+
 void Server::loop() {
-  double report = std::min(first_report, timeout_seconds_);
   std::array<epoll_event, 64> ready{};
   while (true) {
-    const int count = epoll_wait(*events_, ready.data(), static_cast<int>(ready.size()), stage_ == Stage::gathering ? 100 : -1);
-    for (int i = 0; i < count; ++i) {
-      const int number = ready[static_cast<std::size_t>(i)].data.fd;
-      if (number == *wake_read_) return;
-      const auto listening = std::find_if(listener_.sockets.begin(), listener_.sockets.end(),
-                                          [number](const Descriptor& one) { return *one == number; });
-      if (listening != listener_.sockets.end()) {
-        accept_all(*listening);
-        continue;
+    const int count = epoll_wait(*events_, ready.data(), static_cast<int>(ready.size()), wait_milliseconds());
+    {
+      const std::scoped_lock working(busy_);
+      for (int i = 0; i < count; ++i) {
+        const int number = ready[static_cast<std::size_t>(i)].data.fd;
+        if (number == *wake_read_) return;
+        const auto listening = std::find_if(listener_.sockets.begin(), listener_.sockets.end(),
+                                            [number](const Descriptor& one) { return *one == number; });
+        if (listening != listener_.sockets.end()) {
+          accept_all(*listening);
+          continue;
+        }
+        const auto client = clients_.find(number);
+        if (client == clients_.end()) continue;
+        if (ready[static_cast<std::size_t>(i)].events & EPOLLOUT) flush(*client->second);
+        if (ready[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read(*client->second);
       }
-      const auto client = clients_.find(number);
-      if (client == clients_.end()) continue;
-      if (ready[static_cast<std::size_t>(i)].events & EPOLLOUT) flush(*client->second);
-      if (ready[static_cast<std::size_t>(i)].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) read(*client->second);
+      sweep();
+      if (stage_ == Stage::gathering && come_ == own_.size) start();  // after the ends of connections have been seen
+      watch_time();
     }
-    std::erase_if(clients_, [](const auto& entry) { return !entry.second->descriptor; });
-    const double waited = std::chrono::duration<double>(Clock::now() - begin_).count();
-    if (stage_ == Stage::gathering && waited >= report) {
-      missed(waited, report >= timeout_seconds_);
-      report = std::min(2 * report, timeout_seconds_);
-    }
+    for (const std::string& text : std::exchange(log_, {})) log(LogLevel::warn, LogLevel::warn, "{}", text);
   }
+}
+
+/// Removes connections that have ended, and closes those that have never been the job's, or are no more.
+void Server::sweep() {
+  const Clock::time_point oldest =
+      Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(silent_seconds));
+  std::erase_if(clients_, [oldest](const auto& entry) {
+    return !entry.second->descriptor || (!entry.second->counted && entry.second->queue.empty() && entry.second->made < oldest);
+  });
+}
+
+/// Looks for ranks that are late.
+void Server::watch_time() {
+  const double waited = std::chrono::duration<double>(Clock::now() - begin_).count();
+  if (stage_ == Stage::running && started_ < own_.size && waited >= timeout_seconds_) {
+    std::vector<int> late;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      if (ranks_[rank] != nullptr && !ranks_[rank]->started) late.push_back(static_cast<int>(rank));
+    }
+    send_to_all(fmt::format("abort 1 after {:.0f} s, MPI_Init has not returned on rank{} {}\n", waited, late.size() == 1 ? "" : "s",
+                            list_of(late)));
+    begin_ = Clock::now();
+  }
+  if (stage_ != Stage::gathering || waited < report_) return;
+  const std::string text =
+      fmt::format("after {:.0f} s, {} to rank 0, which listens at {}", waited, missing_ranks(), listener_.where);
+  if (report_ >= timeout_seconds_)
+    refuse(text + ": see that they were started, with the same MASTER_ADDR and MASTER_PORT, and that no firewall closes the port");
+  else
+    log_.push_back(text + "; still waiting");
+  report_ = std::min(2 * report_, timeout_seconds_);
 }
 
 void Server::accept_all(const Descriptor& listening) {
@@ -176,6 +218,7 @@ void Server::accept_all(const Descriptor& listening) {
       if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(100));
       return;
     }
+    if (clients_.size() > 2 * ranks_.size() + 64) continue;  // strangers: this one is closed
     const int number = *made;
     clients_.insert_or_assign(number, std::unique_ptr<Client>(new Client{std::move(made), {}}));
     watch(number, EPOLLIN, false);
@@ -195,7 +238,9 @@ void Server::take(Client& client, std::string_view line) {
   }
   std::string_view rest = line;
   const std::string_view what = word(rest);
-  if (what == "put") {
+  if (what == "started") {
+    if (!std::exchange(client.started, true)) ++started_;
+  } else if (what == "put") {
     keys_ += fmt::format("key {}\n", rest);
   } else if (what == "barrier") {
     if (!std::exchange(client.in_barrier, true) && ++in_barrier_ == own_.size) finish_barrier();
@@ -232,6 +277,8 @@ void Server::greet(Client& client, std::string_view line) {
     return;
   }
   Client*& place = ranks_[static_cast<std::size_t>(hello.rank)];
+  if (stage_ == Stage::gathering && place != nullptr && place->hello.process == hello.process && place->hello.node == hello.node)
+    lose(*place);  // it has given up that connection
   if (stage_ == Stage::running || place != nullptr) {
     const std::string holder = place != nullptr ? fmt::format(": process {} on {}", place->hello.process, place->hello.host) : "";
     send(client, shared(fmt::format("refused rank {} of this job has come already{}; give each process a RANK of its own, and each "
@@ -244,16 +291,18 @@ void Server::greet(Client& client, std::string_view line) {
   client.counted = true;
   place = &client;
   send(client, shared("wait\n"));
-  if (++come_ == own_.size) start();
+  ++come_;
 }
 
 void Server::start() {
   stage_ = Stage::running;
+  begin_ = Clock::now();
   std::vector<std::string> nodes;
   for (const Client* client : ranks_) nodes.push_back(client->hello.node);
   // MPI names files in memory after it, so that two jobs must not have the same.
   const auto time = std::chrono::system_clock::now().time_since_epoch().count();
-  send_to_all(fmt::format("go weir_{}_{:x} {}\n", own_.process, time, process_mapping(nodes)));
+  send_to_all(fmt::format("go weir_{}_{:x} {} rank 0 (process {} on {})\n", own_.process, time, process_mapping(nodes),
+                          own_.process, own_.host));
 }
 
 void Server::refuse(const std::string& why) {
@@ -272,16 +321,6 @@ std::string Server::missing_ranks() const {
                      missing.size() == 1 ? "has" : "have");
 }
 
-/// Not all ranks have come after `seconds`.
-void Server::missed(double seconds, bool last) {
-  const std::string text =
-      fmt::format("after {:.0f} s, {} to rank 0, which listens at {}", seconds, missing_ranks(), listener_.where);
-  if (last)
-    refuse(text + ": see that they were started, with the same MASTER_ADDR and MASTER_PORT, and that no firewall closes the port");
-  else
-    log(LogLevel::warn, LogLevel::warn, "{}; still waiting", text);
-}
-
 /// The connection has ended.
 void Server::lose(Client& client) {
   client.descriptor = Descriptor();
@@ -290,6 +329,8 @@ void Server::lose(Client& client) {
   ranks_[static_cast<std::size_t>(client.hello.rank)] = nullptr;
   if (stage_ == Stage::gathering) {
     --come_;
+    log_.push_back(fmt::format("rank {} (process {} on {}) has come, and has ended before all had come", client.hello.rank,
+                               client.hello.process, client.hello.host));
     return;
   }
   if (stage_ == Stage::refusing) return;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -39,6 +40,7 @@ struct Hello {
 /// Gathers the processes of a job, passes keys between them at barriers, and says who has ended. Has a thread of its own.
 ///
 /// A connection carries lines. A process sends its Hello, then any number of
+///     started            MPI_Init has returned
 ///     put KEY VALUE      a key for all processes
 ///     barrier            waits for all
 ///     finalize           it will send no more
@@ -47,7 +49,7 @@ struct Hello {
 ///     wait               the server has counted it
 ///     other              this is the server of another job
 ///     refused TEXT       the job cannot start
-///     go NAME MAPPING    all have come; the name is unique to this job
+///     go NAME MAPPING ROOT   all have come; the name is unique to this job, and ROOT says where rank 0 is
 ///     key KEY VALUE      of each key that was put before the barrier, then
 ///     out                all have reached the barrier
 ///     lost RANK TEXT     the process has ended without finalize
@@ -67,7 +69,10 @@ class Server {
   [[nodiscard]] Descriptor own_connection() { return std::move(own_end_); }
   /// Waits until every process has left, or has heard that the job cannot start; at most `seconds`.
   void wait_until_left(double seconds) const;
-  /// Closes all descriptors in a child of fork(), which has no thread that serves them.
+  /// Before a fork(): waits until the thread changes nothing. Then, in the parent, let_go(), and in the child close_in_child(),
+  /// which closes all descriptors, because no thread serves them there.
+  void hold() noexcept { busy_.lock(); }
+  void let_go() noexcept { busy_.unlock(); }
   void close_in_child() noexcept;
 
  private:
@@ -81,7 +86,8 @@ class Server {
   void greet(Client& client, std::string_view line);
   void start();
   void refuse(const std::string& why);
-  void missed(double seconds, bool last);
+  void watch_time();
+  void sweep();
   void lose(Client& client);
   void finish_barrier();
   void send(Client& client, std::shared_ptr<const std::string> text);
@@ -89,18 +95,22 @@ class Server {
   void flush(Client& client);
   void watch(int descriptor, std::uint32_t events, bool known);
   [[nodiscard]] std::string missing_ranks() const;
+  [[nodiscard]] int wait_milliseconds() const;
 
   Listener listener_;
   const Hello own_;
   const double timeout_seconds_;
-  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point begin_ = Clock::now();  // of the stage
+  double report_;                           // seconds after which to say who is missing
   Stage stage_ = Stage::gathering;
   std::string refusal_;
   std::map<int, std::unique_ptr<Client>> clients_;  // by descriptor
   std::vector<Client*> ranks_;                      // null: has not come, or has ended
-  int come_ = 0;
+  int come_ = 0, started_ = 0;
   int in_barrier_ = 0;
-  std::string keys_;  // lines of keys since the last barrier
+  std::mutex busy_;               // held while the thread works, not while it waits
+  std::vector<std::string> log_;  // warnings, logged without the mutex: the program's function may take long
+  std::string keys_;              // lines of keys since the last barrier
   std::atomic<int> left_{0};
   Descriptor events_, wake_read_, wake_write_, own_end_;
   std::thread thread_;

@@ -68,7 +68,7 @@ Descriptor listen_on(const Address& address, int& error) {
     if (bind(*made, where, static_cast<socklen_t>(address.storage.size())) == 0 && listen(*made, SOMAXCONN) == 0) return made;
   }
   error = errno;
-  return {};
+  return Descriptor();
 }
 
 Address any_address(int family, int port) {
@@ -87,15 +87,15 @@ Address any_address(int family, int port) {
 
 bool Lines::receive(int descriptor) {
   text_.erase(0, std::exchange(begin_, 0));
-  std::array<char, 16384> part;
-  while (true) {
-    const ssize_t got = recv(descriptor, part.data(), part.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-    if (got == 0) return false;
-    text_.append(part.data(), static_cast<std::size_t>(got));
-    if (text_.size() > longest_line && text_.find('\n') == std::string::npos) return false;
-  }
+  std::array<char, 65536> part;
+  ssize_t got = -1;
+  do {
+    got = recv(descriptor, part.data(), part.size(), MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+  text_.append(part.data(), static_cast<std::size_t>(got));
+  const std::size_t end = text_.rfind('\n');
+  return got > 0 && text_.size() - (end == std::string::npos ? 0 : end) <= longest_line;
 }
 
 std::optional<std::string_view> Lines::next() {
@@ -157,7 +157,7 @@ Listener listen_for(const std::string& name, int first, int last, bool one_node)
         const Address any = any_address(family, port);
         Descriptor listening = listen_on(any, error);
         if (!listening) continue;
-        made.where = any.text;
+        made.where = any.text + (problem.empty() ? "" : " (" + problem + ")");
         made.sockets.push_back(std::move(listening));
         break;
       }
@@ -210,7 +210,7 @@ Descriptor connect_to(const Address& address, double seconds, std::string& probl
   }
   if (error != 0) {
     problem = fmt::format("{}: {}", address.text, text_of(error));
-    return {};
+    return Descriptor();
   }
   watch_connection(*made);
   return made;
@@ -220,7 +220,7 @@ bool wait_to_read(int descriptor, Clock::time_point deadline) noexcept {
   pollfd one{descriptor, POLLIN, 0};
   while (true) {
     const int ready = poll(&one, 1, milliseconds_until(deadline));
-    if (ready >= 0) return ready == 1;
+    if (ready >= 0 || errno != EINTR) return ready == 1;
   }
 }
 

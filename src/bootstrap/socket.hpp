@@ -17,7 +17,8 @@ using Clock = std::chrono::steady_clock;
 /// Collects what has arrived, and gives it line by line.
 class Lines {
  public:
-  /// Reads what is there, without waiting. Returns false at the end of the connection, or if a line is longer than any of ours.
+  /// Reads what is there, at most 64 KiB, without waiting. Returns false at the end of the connection, or if a line is longer than
+  /// any of ours.
   [[nodiscard]] bool receive(int descriptor);
   /// Returns the next whole line, without its end. Valid until the next call.
   [[nodiscard]] std::optional<std::string_view> next();

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "communicator/input_error.hpp"
 #include "fusion/adaptation.hpp"
 #include "fusion/buffers.hpp"
 #include "fusion/fused.hpp"

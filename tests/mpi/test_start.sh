@@ -53,7 +53,7 @@ echo "1, 2, 3 and 7 ranks"
 
 anew # twice on one port, as after a restart by torchrun; programs that end without MPI_Finalize
 for round in 0 1; do
-  for rank in 0 1; do start $rank 2 TORCHELASTIC_RUN_ID=run TORCHELASTIC_RESTART_COUNT=$round PMI_RANK=0 -- leaves; done
+  for rank in 0 1; do start $rank 2 TORCHELASTIC_RUN_ID=run TORCHELASTIC_RESTART_COUNT=$((round * rank)) PMI_RANK=0 -- leaves; done
   for rank in 0 1; do ended $rank 0; done
 done
 echo "restarts"
@@ -116,7 +116,7 @@ for what in dies forks; do
   lost=$([ $what = dies ] && echo 2 || echo 1)
   for rank in 0 1 2 3; do start $rank 4 -- $what; done
   for rank in 0 1 2 3; do
-    [ $rank = $lost ] && { ended $rank 9; continue; }
+    [ $rank = "$lost" ] && { ended $rank 9; continue; }
     ended $rank 1
     says $rank err "rank $lost (process ${pid[lost]} on $(hostname)) has ended without finalising MPI"
   done
@@ -133,9 +133,9 @@ for ((i = 0; i < 100; i++)); do
   sleep 0.05
 done 2> "$work/connect"
 version=$(strings "$program" 2> /dev/null | grep -m 1 -x "0\.[0-9]*\.[0-9]*" || echo 0.1.0)
-echo "weir-start-1 job.0.$port 2 3 $version 77 elsewhere 0" >&$false_rank
-read -r answer <&$false_rank
-read -r answer <&$false_rank
+echo "weir-start-1 job.0.$port 2 3 $version 77 elsewhere 0" >&"$false_rank"
+read -r answer <&"$false_rank"
+read -r answer <&"$false_rank"
 [[ $answer == go* ]] || fail "the false rank heard: $answer"
 exec {false_rank}>&-
 for rank in 0 1; do
@@ -146,6 +146,7 @@ echo "ranks that end early"
 
 if [ "$(id -u)" = 0 ] && unshare -mn true 2> /dev/null; then
   anew
+  # shellcheck disable=SC2016  # the inner shell expands it
   unshare -mn bash -c '
     ip link set lo up
     mount -t tmpfs -o ro none /dev/shm
@@ -157,6 +158,7 @@ if [ "$(id -u)" = 0 ] && unshare -mn true 2> /dev/null; then
 
   anew # the name of the host as Debian writes it into /etc/hosts
   echo "127.0.1.1 trap" > "$work/hosts"
+  # shellcheck disable=SC2016  # the inner shell expands it
   unshare -m bash -c '
     mount --bind "$1" /etc/hosts
     export WORLD_SIZE=2 MASTER_ADDR=trap MASTER_PORT=$2
@@ -165,6 +167,7 @@ if [ "$(id -u)" = 0 ] && unshare -mn true 2> /dev/null; then
   echo "a name that resolves to 127.0.1.1"
 
   anew # packets that nobody answers, as behind a firewall
+  # shellcheck disable=SC2016  # the inner shell expands it
   unshare -mn bash -c '
     ip link set lo up
     ip link add dead type dummy && ip addr add 10.99.0.1/24 dev dead && ip link set dead up

@@ -127,7 +127,7 @@ TEST_CASE("the environment says who started a process") {
   REQUIRE(launch.rank == 1);
   REQUIRE(launch.size == 4);
   REQUIRE(launch.one_node);
-  REQUIRE(launch.job == "run_7.2.29500");
+  REQUIRE(launch.job == "run_7.29500");
   REQUIRE(launch.first_port == 29501);
   REQUIRE(launch.last_port == 29516);
   REQUIRE_THAT(describe(launch), ContainsSubstring("rank 1 of 4"));
@@ -241,8 +241,9 @@ TEST_CASE("processes of other jobs, sizes and versions are refused with a reason
     Job job(3);
     Process first = job.join(hello_of(1, 3));
     REQUIRE(first.hear() == "wait");
-    REQUIRE_THAT(job.join(hello_of(1, 3)).hear(),
-                 ContainsSubstring("refused rank 1 of this job has come already: process 101 on host"));
+    Hello other = hello_of(1, 3);
+    other.process = 999;
+    REQUIRE_THAT(job.join(other).hear(), ContainsSubstring("refused rank 1 of this job has come already: process 101 on host"));
     REQUIRE(job.join(hello_of(2, 3)).hear() == "wait");
     REQUIRE(first.hear().starts_with("go "));
   }
@@ -263,9 +264,27 @@ TEST_CASE("ranks that do not come, or end early, are named") {
       Process first = job.join(hello_of(1, 3));
       REQUIRE(first.hear() == "wait");
     }
-    std::string answer;  // once the server has seen the end, the rank may come again
-    while (!(answer = job.join(hello_of(1, 3)).hear()).starts_with("wait"))
-      REQUIRE_THAT(answer, ContainsSubstring("has come already"));
+    Process again = job.join(hello_of(1, 3)), second = job.join(hello_of(2, 3));
+    for (Process* one : {&again, &second}) REQUIRE(one->hear() == "wait");
+    for (Process* one : {&again, &second}) REQUIRE(one->hear().starts_with("go "));
+  }
+  SECTION("come again after they have given up a connection") {
+    Job job(2);
+    Process first = job.join(hello_of(1, 2)), again = job.join(hello_of(1, 2));
+    REQUIRE(again.hear() == "wait");
+    REQUIRE(again.hear().starts_with("go "));
+    REQUIRE(job.root.hear().starts_with("go "));
+  }
+  SECTION("do not return from MPI_Init") {
+    Job job(3, 0.5);
+    Process first = job.join(hello_of(1, 3)), second = job.join(hello_of(2, 3));
+    for (Process* one : {&first, &second}) REQUIRE(one->hear() == "wait");
+    for (Process* one : {&first, &second}) REQUIRE(one->hear().starts_with("go "));
+    job.root.say("started\n");
+    const std::string text = first.hear();
+    REQUIRE(text.starts_with("abort 1 after "));
+    REQUIRE(text.ends_with(" s, MPI_Init has not returned on ranks 1 and 2"));
+    REQUIRE(second.hear() == text);
   }
   SECTION("end later") {
     Job job(3);
@@ -299,7 +318,7 @@ TEST_CASE("rank 0 takes the next port if one is taken, and says why if none is f
 
 TEST_CASE("MPI gets its answers") {
   auto [server, other] = connected_pair();
-  Relay relay(std::move(server), {}, "weir_1_2", "(vector,(0,1,2))", 1, 2);
+  Relay relay(std::move(server), {}, "weir_1_2", "(vector,(0,1,2))", "rank 0 (process 5 on h)", 1, 2);
   Process mpi{Descriptor(relay.descriptor_of_mpi())};
   Process server_side(std::move(other));
   const auto ask = [&mpi](const std::string& line) {
@@ -322,6 +341,7 @@ TEST_CASE("MPI gets its answers") {
   REQUIRE(ask("cmd=get kvsname=weir_1_2 key=card0") == "cmd=get_result rc=0 msg=success value=from rank 0");
   REQUIRE(ask("cmd=spawn") == "cmd=spawn_result rc=-1 msg=not_supported");
   relay.note_start();
+  REQUIRE(server_side.hear() == "started");
   REQUIRE_FALSE(relay.finalised());
   REQUIRE(ask("cmd=finalize") == "cmd=finalize_ack");
   REQUIRE(relay.finalised());

@@ -31,10 +31,18 @@ def start_by_store() -> None:
         return
     store = dist.distributed_c10d._get_default_store()
     rank = dist.get_rank()
+    where = ""
     if rank == 0:
-        store.set("weir/start", f"{os.environ.get('MASTER_ADDR') or own_address()} {free_port()}")
-    host, port = store.get("weir/start").decode().split()
-    ours = {"RANK": rank, "WORLD_SIZE": dist.get_world_size(), "MASTER_ADDR": host, "MASTER_PORT": port, "WEIR_PORTS": port}
+        try:
+            where = f"{os.environ.get('MASTER_ADDR') or own_address()} {free_port()}"
+        finally:
+            store.set("weir/start", where)  # the others wait for it
+    where = store.get("weir/start").decode()
+    if not where:
+        raise StateError("rank 0 finds no port on which it can listen: its own error says why")
+    host, port = where.rsplit(" ", 1)
+    ports = f"{port}-{min(int(port) + 15, 65535)}"
+    ours = {"RANK": rank, "WORLD_SIZE": dist.get_world_size(), "MASTER_ADDR": host, "MASTER_PORT": port, "WEIR_PORTS": ports}
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update({name: str(value) for name, value in ours.items()})
     try:

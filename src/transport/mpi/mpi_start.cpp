@@ -12,13 +12,13 @@
 namespace weir {
 namespace {
 
-void check(int code, const char* call) {
+void require_success(int code, const char* call) {
   if (code != MPI_SUCCESS) fail(WEIR_ERR_TRANSPORT, "{} failed with code {}", call, code);
 }
 
 void initialise(int thread_level) {
   int provided = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(nullptr, nullptr, thread_level, &provided), "MPI_Init_thread");
+  require_success(MPI_Init_thread(nullptr, nullptr, thread_level, &provided), "MPI_Init_thread");
 }
 
 }  // namespace
@@ -32,6 +32,7 @@ bool detail::start_mpi(int thread_level) {
   if (done) return false;
   const bootstrap::Launch launch = bootstrap::read_launch();
   if (launch.starter != bootstrap::Starter::variables) {
+    if (launch.within) bootstrap::forget_launchers();
     initialise(thread_level);
     return true;
   }
@@ -53,7 +54,7 @@ bool detail::start_mpi(int thread_level) {
 void detail::finalise_mpi() {
   if (const char* const lost = lost_rank())
     fail(WEIR_ERR_STATE, "MPI cannot be finalised, because {}: end the process without", lost);
-  check(MPI_Finalize(), "MPI_Finalize");
+  require_success(MPI_Finalize(), "MPI_Finalize");
 }
 
 }  // namespace weir
