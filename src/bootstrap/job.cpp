@@ -207,7 +207,8 @@ void Job::join(const Launch& launch, const Settings& settings) {
         if (current->server_) current->server_->close_in_child();
         current->relay_->close_in_child();
       });
-  static const AtEnd end(End::process, {}, [this](End) {
+  // Never destroyed: destructors run before what is to be done at the end.
+  [[maybe_unused]] static const AtEnd& end = *new AtEnd(End::process, {}, [this](End) {
     finish();
     return false;
   });

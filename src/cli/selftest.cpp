@@ -65,9 +65,9 @@ bool has_exact_compressor() {
 }
 
 /// Makes whole numbers, few of them large, at places that ranks share in part. Sums over all ranks and steps stay below 2^24, which
-/// float32 can hold.
+/// float32 can hold, and those of a step below 2^21, so that averages times ranks are less than 0.5 away from them.
 std::vector<float> make_gradient(const Options& options, std::uint64_t seed, const Communicator& comm, int step) {
-  const double largest = std::max(1.0, std::floor(16777216.0 / comm.size() / options.steps));
+  const double largest = std::max(1.0, std::floor(16777216.0 / comm.size() / std::max(options.steps, 8)));
   const auto uniform = [](std::uint64_t x) { return static_cast<double>(splitmix64(x) >> 11) * 0x1p-53; };
   std::vector<float> gradient(static_cast<std::size_t>(options.count));
   const std::uint64_t own =

@@ -236,6 +236,7 @@ done
 expect "$tested" "^allreduce +packed_allgather of lossless +4 steps"
 for key in benchmark kind algorithm compressor ranks nodes steps seconds ok wrong; do grep -q "\"$key\"" "$work/selftest.json" || fail "no $key in selftest.json"; done
 expect "$("${mpirun[@]}" 2 "$weir" selftest --count 1 --density 1 --steps 2)" "^passed"
+expect "$("${mpirun[@]}" 3 "$weir" selftest --steps 2)" "^passed"
 expect "$("$weir" selftest --seconds 0.3)" "^allreduce +oktopk +[0-9]*[0-9] steps"
 if wrong=$(LD_PRELOAD=$wrong_sum "${mpirun[@]}" 2 "$weir" selftest --steps 1 2>/dev/null); then fail "a wrong sum passes: $wrong"; fi
 expect "$wrong" "^allreduce +dense_mpi .* FAILED: rank 0: step 0: .*element 0"

@@ -41,15 +41,16 @@ anew() {
   port=$((port + 20))
 }
 
-for size in 1 2 3 7; do
+for size in 1 2 3 7 16; do
   anew
   for ((rank = size - 1; rank >= 0; rank--)); do start $rank $size; done  # rank 0 comes last
   for ((rank = 0; rank < size; rank++)); do
     ended $rank 0
+    [ -s "$work/$rank.err" ] && fail "rank $rank warns"
     says $rank out "rank $rank of $size, $size on its node: $(python3 -c "print('%g' % (($size - 1) / 2))")"
   done
 done
-echo "1, 2, 3 and 7 ranks"
+echo "1, 2, 3, 7 and 16 ranks"
 
 anew # twice on one port, as after a restart by torchrun; programs that end without MPI_Finalize
 for round in 0 1; do

@@ -527,6 +527,12 @@ def test_a_rank_0_that_cannot_listen(comm, monkeypatch):
     assert own_address("127.0.0.1") == "127.0.0.1"
 
 
+@pytest.mark.skipif(int(torch.__version__.split(".")[0]) >= 2, reason="this torch has fully_shard")
+def test_sharded_models_need_a_newer_torch(comm):
+    with pytest.raises(weir.ArgumentError, match="has no fully_shard: this needs PyTorch 2.8 or later"):
+        weir.torch.fsdp_hook(network(), comm)
+
+
 class Compiled(nn.Module):
     """As torch.compile makes of a module."""
 

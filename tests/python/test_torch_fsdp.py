@@ -8,6 +8,8 @@ import torch.distributed as dist  # noqa: E402
 import weir.torch  # noqa: E402
 from torch import nn  # noqa: E402
 
+if int(torch.__version__.split(".")[0]) < 2:
+    pytest.skip(f"torch {torch.__version__} has no fully_shard", allow_module_level=True)
 fsdp = pytest.importorskip("torch.distributed.fsdp", reason="torch has no FSDP")
 if not hasattr(getattr(fsdp, "FSDPModule", None), "set_custom_reduce_scatter"):
     pytest.skip(f"torch {torch.__version__} has no set_custom_reduce_scatter", allow_module_level=True)

@@ -21,7 +21,7 @@ def sharded_modules(model: Any) -> Dict[str, Any]:
     """Returns the modules that fully_shard has been called for, by name."""
     try:
         from torch.distributed.fsdp import FSDPModule
-    except ImportError:
+    except (ImportError, ValueError):  # Python 3.11 refuses that part of PyTorch 1.13 with a ValueError
         raise ArgumentError(f"PyTorch {torch.__version__} has no fully_shard: this needs PyTorch 2.8 or later") from None
     if not isinstance(model, torch.nn.Module):
         raise ArgumentError(f"the model is of type {type(model).__name__}: give a torch.nn.Module")
