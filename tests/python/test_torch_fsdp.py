@@ -19,9 +19,12 @@ if not hasattr(getattr(fsdp, "FSDPModule", None), "set_custom_reduce_scatter"):
 def mesh(comm):
     from torch.distributed.device_mesh import init_device_mesh
 
-    if not dist.is_initialized():
+    ours = not dist.is_initialized()
+    if ours:
         weir.torch.init_process_group(comm)
-    return init_device_mesh("cpu", (comm.size,))
+    yield init_device_mesh("cpu", (comm.size,))
+    if ours:
+        dist.destroy_process_group()
 
 
 def network():
