@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "base/at_end.hpp"
 #include "base/error.hpp"
 #include "base/fingerprint.hpp"
+#include "base/host.hpp"
 
 namespace weir::bootstrap {
 namespace {
@@ -30,12 +30,6 @@ Clock::duration duration(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-std::string host_name() {
-  std::array<char, 256> buffer{};
-  if (gethostname(buffer.data(), buffer.size() - 1) != 0 || buffer[0] == '\0') return "localhost";
-  return buffer.data();
-}
-
 /// Returns whether there is a /dev/shm that this process can write to.
 bool shares_memory() { return access("/dev/shm", W_OK) == 0; }
 
@@ -44,9 +38,7 @@ bool shares_memory() { return access("/dev/shm", W_OK) == 0; }
 std::string node_name() {
   Fingerprint print;
   print.add(host_name());
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  print.add(boot);
+  print.add(boot_id());
   struct stat memory {};
   if (shares_memory() && stat("/dev/shm", &memory) == 0) {
     print.add(static_cast<std::uint64_t>(memory.st_dev));

@@ -2,10 +2,10 @@
 #include <hwloc.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <memory>
 #include <string>
 
+#include "base/host.hpp"
 #include "topology/slurm.hpp"
 #include "topology/topology.hpp"
 
@@ -15,18 +15,6 @@ namespace {
 
 using Hwloc = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
 using CpuSet = std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)>;
-
-std::string host_name() {
-  std::array<char, 256> buffer{};
-  if (gethostname(buffer.data(), buffer.size() - 1) != 0) return "localhost";
-  return buffer.data();
-}
-
-std::string boot_id() {
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return id;
-}
 
 /// Loads only the kinds of objects that Location has: loading all of a large machine, above all its devices, takes seconds.
 Hwloc load_hwloc() {

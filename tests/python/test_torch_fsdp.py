@@ -96,6 +96,8 @@ def test_a_state_continues(comm, mesh):
         again.load_state_dict({**state, "rank": comm.rank + 1})
     with pytest.raises(weir.ArgumentError, match="the state has a module 'absent'"):
         again.load_state_dict({**state, "modules": {"absent": torch.zeros(1)}})
+    with pytest.raises(weir.ArgumentError, match="'0' in the state is of type int"):
+        again.load_state_dict({**state, "modules": {"0": 5}})
 
 
 def test_what_it_refuses(comm, mesh):

@@ -52,7 +52,7 @@ class SparseReduceScatter:
         assert self.plan is not None
         indices, values = self.plan.run_sparse(gradient)
         shard = output_tensor.numel()
-        first = self._comm.rank * shard
+        first = group.rank() * shard  # the communicator may order the ranks in another way
         output_tensor.zero_()
         if gradient.is_cuda:
             indices, values = torch.as_tensor(indices, device=gradient.device), torch.as_tensor(values, device=gradient.device)
@@ -138,8 +138,8 @@ class ShardedGradients:
         unknown = next((name for name in modules if name not in self._parts), None)
         if unknown is not None:
             raise ArgumentError(f"the state has a module '{unknown}': the model has no such module that is sharded")
-        for name, saved in modules.items():
-            part, data = self._parts[name], saved.cpu().numpy().tobytes()
+        for name in modules:
+            part, data = self._parts[name], entry_of("the state", modules, name, torch.Tensor).cpu().numpy().tobytes()
             if part.plan is None:
                 part.saved = data
             else:
