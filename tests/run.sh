@@ -96,25 +96,33 @@ fi
 
 # The compiler has more false warnings under sanitizers, so there is no -Werror. CUDA code is the same under sanitizers.
 sanitize=(-DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA=OFF -DWEIR_BUILD_EXAMPLES=OFF -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1")
-mpi_tests=(tests_of_mpi killed_run stuck_ranks other_abi weir_cli trainee late_rank fashion_mnist)
 
-# build NAME MPICC TARGETS CMAKE_ARGS...
+# files_of NAME CTEST_ARGS...: prints the files of a build that its chosen tests name: programs, libraries.
+files_of() {
+  local directory=$build/$1 names
+  shift
+  names=$(cd "$directory" && ctest -N "$@" | sed -n 's/^ *Test *#[0-9]*: \(.*\)$/[=[\1]=]/p')
+  find "$directory" -name CTestTestfile.cmake -exec grep -hF "$names" {} + | grep -oE "$directory/[^]\" ;:)[]+" | sed "s|^$directory/||" | sort -u |
+    comm -12 - <(ninja -C "$directory" -t targets all | sed -n '/^ninja: /d; s/: .*//p' | sort -u)
+}
+
+# build NAME MPICC TARGETS CTEST_ARGS CMAKE_ARGS...: builds the targets, and what the tests chosen by CTEST_ARGS name.
 build() {
-  local name=$1 mpicc=$2 targets=$3
-  shift 3
+  local name=$1 mpicc=$2 targets=$3 tests=$4
+  shift 4
   cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
     -DPython3_EXECUTABLE=/usr/bin/python3 "$@" >"$build/$name.configure.log" 2>&1 || { cat "$build/$name.configure.log"; exit 1; }
-  # shellcheck disable=SC2086
-  cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets
+  # shellcheck disable=SC2046,SC2086
+  cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets $([ -z "$tests" ] || files_of "$name" $tests)
 }
 # build_openmpi CUDA SANITIZED [TARGET...]: compiles the library as a unity build. build_mpich shows whether each file includes all
 # it needs.
-build_openmpi() { build openmpi mpicc.openmpi "all ${*:3}" -DWEIR_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS="$2"; }
+build_openmpi() { build openmpi mpicc.openmpi "all ${*:3}" "" -DWEIR_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS="$2"; }
 build_mpich() {
-  build mpich mpicc.mpich "${mpi_tests[*]}" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
+  build mpich mpicc.mpich "weir_cli fashion_mnist" "-L mpi|cluster" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
 }
-build_address() { build address mpicc.openmpi "$1" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined; }
-build_thread() { build thread mpicc.openmpi "$1" "${sanitize[@]}" -DWEIR_WITH_TBB=OFF -DWEIR_SANITIZE=thread; }
+build_address() { build address mpicc.openmpi weir_objects "-L ^($1)$" "${sanitize[@]}" -DWEIR_SANITIZE=address,undefined; }
+build_thread() { build thread mpicc.openmpi weir_objects "$1" "${sanitize[@]}" -DWEIR_WITH_TBB=OFF -DWEIR_SANITIZE=thread; }
 
 # run_tests NAME CTEST_ARGS...: runs tests, and prints the reasons for skipped tests, then ctest's result.
 run_tests() {
@@ -195,17 +203,19 @@ run_cluster() {
 }
 run_address() {
   export TEST_EVERY=$every TEST_OFFSET=$offset
-  local labels="unit collectives fusion optim embedding checkpoint datacache compress"
-  [ "$half" = 1 ] && labels="unit collectives compress"
-  [ "$half" = 2 ] && labels="fusion optim embedding checkpoint datacache"
-  build_address "tests_of_${labels// / tests_of_}"
-  run_tests address -L "^(${labels// /|})$"
+  local labels="unit|collectives|compress|fusion|optim|embedding|checkpoint|datacache"
+  [ "$half" = 1 ] && labels="unit|collectives|compress"
+  [ "$half" = 2 ] && labels="fusion|optim|embedding|checkpoint|datacache"
+  build_address "$labels"
+  run_tests address -L "^($labels)$"
 }
 run_thread() {
   export TEST_EVERY=$every TEST_OFFSET=$offset
-  build_thread "tests_unit tests_collectives tests_fusion tests_embedding tests_checkpoint tests_datacache fuzz_plan fuzz_table"
   local tests="${thread_tests[*]}"
-  run_tests thread -R "^(${tests// /|})$"
+  tests="-R ^(${tests// /|})$"
+  build_thread "$tests"
+  # shellcheck disable=SC2086
+  run_tests thread $tests
 }
 
 mkdir -p "$build"
