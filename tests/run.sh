@@ -8,7 +8,7 @@ jobs=$(nproc)
 install=yes
 every_label=no
 half=both
-all_stages=(cases mpich cluster address thread)
+all_stages=(cases mpich cluster address thread wheel)
 # Run one of `every` cases in large grids, another one with each commit.
 every=${TEST_EVERY:-8}
 offset=${TEST_OFFSET:-$(git -C "$root" rev-list --count HEAD 2>/dev/null || echo 0)}
@@ -32,12 +32,13 @@ Installs the packages that are missing, builds, and runs tests through CTest.
   --no-install   never call apt-get: stop when a package is missing
 
 Stages of --all:
-  cases          every case of every test, on the build with Open MPI (and CUDA, where its compiler is), and the wheel for Python; the
-                 fuzzers under sanitizers are among address and thread
+  cases          every case of every test, on the build with Open MPI (and CUDA, where its compiler is); the fuzzers under sanitizers
+                 are among address and thread
   mpich          the tests that use MPI, on a build with MPICH, without precompiled headers
   cluster        the sparse algorithms across network namespaces, SLURM, and where /dev/shm is small, with both MPIs (needs root)
   address        unit, collective, table, checkpoint, sample cache and compressor tests with AddressSanitizer and UndefinedBehaviorSanitizer
   thread         tests of concurrency with ThreadSanitizer
+  wheel          the wheel for Python in fresh virtual environments, also with PyPI's PyTorch (downloads 1.1 GB)
 
 Environment: TEST_EVERY and TEST_OFFSET choose the cases of grids that run: now every ${every}th, from $((offset % every)) on.
 END
@@ -72,9 +73,10 @@ done
 [ "$half" = both ] || [ ${#stages[@]} -gt 0 ] || fail "--half needs a --stage; see --help"
 [ ${#stages[@]} -gt 0 ] || stages=(usual)
 
-# Only the web site and the wheel need these packages; with their dependencies they are a download of 67 MB.
+[[ " ${stages[*]} " != *" wheel "* ]] || packages+=(python3-venv)
+# Only the web site needs these packages; with their dependencies they are a download of 67 MB.
 if [[ " ${stages[*]} " == *" cases "* ]]; then
-  packages+=(python3-venv doxygen python3-sphinx python3-myst-parser furo python3-breathe python3-sphinx-copybutton python3-sphinx-inline-tabs)
+  packages+=(doxygen python3-sphinx python3-myst-parser furo python3-breathe python3-sphinx-copybutton python3-sphinx-inline-tabs)
 fi
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
@@ -113,11 +115,11 @@ build() {
   cmake -S "$root" -B "$build/$name" -G Ninja -DMPI_C_COMPILER="$(command -v "$mpicc")" -DMPIEXEC_EXECUTABLE="$(command -v "${mpicc/mpicc/mpiexec}")" \
     -DPython3_EXECUTABLE=/usr/bin/python3 "$@" >"$build/$name.configure.log" 2>&1 || { cat "$build/$name.configure.log"; exit 1; }
   # shellcheck disable=SC2046,SC2086
-  cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets $([ -z "$tests" ] || files_of "$name" $tests)
+  [ -z "$targets" ] || cmake --build "$build/$name" --parallel "$((jobs + 1))" --target $targets $([ -z "$tests" ] || files_of "$name" $tests)
 }
 # build_openmpi CUDA SANITIZED [TARGET...]: compiles the library as a unity build. build_mpich shows whether each file includes all
 # it needs.
-build_openmpi() { build openmpi mpicc.openmpi "all ${*:3}" "" -DWEIR_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS="$2"; }
+build_openmpi() { build openmpi mpicc.openmpi "${*:3}" "" -DWEIR_WERROR=ON -DCMAKE_UNITY_BUILD=ON -DWEIR_WITH_CUDA="$1" -DWEIR_CUDA_ARCHITECTURES=80 -DWEIR_SANITIZED_TESTS="$2"; }
 build_mpich() {
   build mpich mpicc.mpich "weir_cli fashion_mnist" "-L mpi|cluster" -DWEIR_WERROR=ON -DWEIR_WITH_CUDA=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWEIR_OTHER_BUILD="$build/openmpi"
 }
@@ -176,18 +178,18 @@ choose_labels() {
 run_usual() {
   local stamp=$build/passed labels changed=()
   export TEST_EVERY=$every TEST_OFFSET=$offset
-  echo "Runs one of $every cases of large grids, from $((offset % every)) on. Leaves out the others, GPU code's compiler, the wheel, and --all's stages mpich, cluster, address, thread."
+  echo "Runs one of $every cases of large grids, from $((offset % every)) on. Leaves out the others, GPU code's compiler, and --all's stages mpich, cluster, address, thread, wheel."
   touch "$stamp.next" # before the check of files, so that later changes count next time
   choose_labels "$stamp"
   [ -z "$labels" ] || echo "Since all passed, only these have changed: ${changed[*]}. Runs the labels $labels; --every-label runs all."
-  build_openmpi OFF ON
+  build_openmpi OFF ON all
   run_tests openmpi -LE 'cluster|wheel' ${labels:+-L "^($labels)$"}
   mv "$stamp.next" "$stamp"
 }
 run_cases() {
   if [ "$half" = both ]; then export TEST_EVERY=1; else export TEST_EVERY=2 TEST_OFFSET=$half; fi
-  build_openmpi AUTO OFF weir_simulate_fusion weir_simulate_pto
-  if [ "$half" = 2 ]; then run_tests openmpi -LE 'cluster|wheel'; else run_tests openmpi -LE cluster; fi
+  build_openmpi AUTO OFF all weir_simulate_fusion weir_simulate_pto
+  run_tests openmpi -LE 'cluster|wheel'
 }
 run_mpich() {
   export TEST_EVERY=1
@@ -196,7 +198,7 @@ run_mpich() {
 }
 run_cluster() {
   export TEST_EVERY=1
-  build_openmpi OFF OFF
+  build_openmpi OFF OFF all
   [ "$half" = 2 ] || run_tests openmpi -L cluster
   [ "$half" = 1 ] || build_mpich
   [ "$half" = 1 ] || run_tests mpich -L cluster
@@ -216,6 +218,10 @@ run_thread() {
   build_thread "$tests"
   # shellcheck disable=SC2086
   run_tests thread $tests
+}
+run_wheel() {
+  build_openmpi OFF OFF
+  run_tests openmpi -L wheel
 }
 
 mkdir -p "$build"

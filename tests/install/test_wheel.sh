@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the wheel, and runs it in a fresh virtual environment on PyPI's MPICH and on the system's.
+# Builds the wheel into BUILD, and runs it in a fresh virtual environment on PyPI's MPICH and on the system's.
 set -euo pipefail
 [ $# -eq 2 ] || { echo "Usage: test_wheel.sh SOURCE BUILD    BUILD: where the library for the wheel is built, and stays" >&2; exit 2; }
 source=$1 build=$2
@@ -12,12 +12,12 @@ python3 -m venv "$work/venv"
   exit
 }
 begin=$SECONDS
-if ! "$source/packaging/wheels/build.sh" --build "$build" --out "$work" >"$work/build.log" 2>&1; then
+if ! "$source/packaging/wheels/build.sh" --build "$build" --out "$build" >"$work/build.log" 2>&1; then
   if grep -q "'apt-get source hdf5' got nothing" "$work/build.log"; then echo "skipped: there are no sources of HDF5 to be had"; exit; fi
   tail -40 "$work/build.log" >&2
   echo "test_wheel: build.sh failed" >&2
   exit 1
 fi
 echo "built in $((SECONDS - begin)) s"
-"$source/packaging/wheels/test.sh" "$work"/weir-*.whl
+"$source/packaging/wheels/test.sh" "$build"/weir-*.whl
 echo "tested after $((SECONDS - begin)) s"
