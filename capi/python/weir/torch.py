@@ -94,12 +94,12 @@ class Group:
         parts = flat.split([parameter.numel() for parameter in parameters.values()])
         return {name: part.view(parameter.shape) for (name, parameter), part in zip(parameters.items(), parts)}
 
-    def take(self, name: str, gradient: Any) -> None:
-        """Takes a gradient. The last one starts the plan."""
+    def take(self, gradients: Mapping[str, Any]) -> None:
+        """Takes gradients of some parameters. The last ones start the plan."""
         if not self.pending:
             self.prepare({})
-        self.views[name].copy_(gradient)
-        self.gradients[name] = gradient
+        copy_all([self.views[name] for name in gradients], list(gradients.values()))
+        self.gradients.update(gradients)
         if len(self.gradients) == len(self.views):
             self.start()
 
@@ -117,8 +117,7 @@ class Group:
     def take_all(self) -> None:
         """Does the same as take() for gradients that are all there. May be called again if Ctrl-C has ended it."""
         if self.pending and not self.started():
-            for name, gradient in self.gradients.items():
-                self.views[name].copy_(gradient)
+            copy_all([self.views[name] for name in self.gradients], list(self.gradients.values()))
             self.start()
 
     def start(self) -> None:
@@ -168,8 +167,7 @@ class Group:
                 if self.late is not None:
                     self.flat.add_(self.late)
                     self.late = None
-                for name, gradient in self.gradients.items():
-                    gradient.copy_(self.views[name])
+                copy_all(list(self.gradients.values()), [self.views[name] for name in self.gradients])
                 self.keep([name for name in self.views if name in unused])
         self.pending = False
         self.gradients = {}
@@ -430,23 +428,27 @@ class GradientAllreduce:
         future = torch.futures.Future(devices=self._devices) if self._devices else torch.futures.Future()
         self._in_flight.append((future, bucket.buffer()))
         with self._stream():
+            shares: Dict[Group, Dict[str, Any]] = {}
             for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
-                self._take_from_ddp(parameter, gradient)
+                name = self._name_of(parameter)
+                if name in self._group_of:
+                    refuse_sparse(name, gradient)
+                    shares.setdefault(self._group_of[name], {})[name] = gradient
+                if self._use is not None:
+                    self._used[self._number_of[name]] = bool(gradient.any())
+            for group, gradients in shares.items():
+                group.take(gradients)
             self._progress()
         if self._ends_in_hook and bucket.is_last():
             self._finish()
             self._ends_in_hook = False
         return future
 
-    def _take_from_ddp(self, parameter: Any, gradient: Any) -> None:
+    def _name_of(self, parameter: Any) -> str:
         name = self._names.get(id(parameter))
         if name is None:
             raise ArgumentError("a bucket has a parameter that the hook's model has not: make the hook of this model")
-        if name in self._group_of:
-            refuse_sparse(name, gradient)
-            self._group_of[name].take(name, gradient.detach())
-        if self._use is not None:
-            self._used[self._number_of[name]] = bool(gradient.any())
+        return name
 
     def _progress(self) -> None:
         """Makes progress: that of any plan is that of all. finish() raises errors."""
@@ -634,6 +636,15 @@ def in_groups(parameters: Dict[str, Any], min_elements: int, group_elements: int
         groups[-1][name] = parameter
         elements += size
     return groups
+
+
+def copy_all(targets: List[Any], sources: List[Any]) -> None:
+    """Copies each tensor of `sources` over the one of `targets`."""
+    if hasattr(torch, "_foreach_copy_"):  # since PyTorch 2.1; one call costs less than many
+        torch._foreach_copy_(targets, sources)
+        return
+    for target, source in zip(targets, sources):
+        target.copy_(source)
 
 
 def refuse_sparse(name: str, gradient: Any) -> None:
