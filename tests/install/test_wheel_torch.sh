@@ -14,7 +14,7 @@ export WEIR_TIMEOUT=60 WEIR_DUMP='' OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 
 # Lists what torch loads on a machine without a GPU. It asks for many more.
 torch=(torch==2.15.0 nvidia-cufile nvidia-cusparselt-cu13==0.8.1 nvidia-nccl-cu13==2.30.7 nvidia-nvshmem-cu13==3.7.2)
-others=(filelock fsspec jinja2 networkx numpy pytest setuptools sympy typing-extensions)
+others=(filelock fsspec jinja2 networkx numpy pytest 'setuptools>=77' sympy typing-extensions)
 python3 -m venv "$work/venv"
 PATH=$work/venv/bin:/usr/bin:/bin
 pip=(pip --disable-pip-version-check)
@@ -23,8 +23,8 @@ pip=(pip --disable-pip-version-check)
   exit
 }
 begin=$SECONDS
-"${pip[@]}" install -q --no-deps "$work"/downloads/*.whl
 "${pip[@]}" install -q "$wheel" mpich "${others[@]}"
+"${pip[@]}" install -q --no-deps "$work"/downloads/*.whl
 out=$(torchrun --nproc-per-node 4 "$source/tests/install/first_torch.py") || fail "a first program under torchrun"
 [ "$(grep -c '^rank [0-3] of 4: [1-9][0-9]* bytes' <<<"$out")" = 4 ] || fail "a first program under torchrun: $out"
 echo "   installed, and run under torchrun on 4 ranks: $((SECONDS - begin)) s"
