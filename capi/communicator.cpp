@@ -44,6 +44,18 @@ weir_status weir_comm_group(const weir_comm* comm, std::int32_t level, int* rank
   });
 }
 
+weir_status weir_comm_subgroup(weir_comm* comm, const int* ranks, int count, weir_comm** subgroup) {
+  if (subgroup != nullptr) *subgroup = nullptr;
+  return guard_handle(comm, [&] {
+    need(count >= 0, "the number of ranks is negative");
+    need(ranks != nullptr || count == 0, "the ranks are NULL");
+    // Collective: pass on an error here, so that all members report it.
+    const char* const refusal = subgroup == nullptr ? "the address for the subgroup is NULL" : nullptr;
+    const std::span list(ranks, static_cast<std::size_t>(count));
+    *subgroup = communicator_handle(weir::Communicator(weir::detail::make_subgroup(comm->communicator.state(), list, refusal)));
+  });
+}
+
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu) {
   return guard_handle(comm, [&] {
     const int nearest = comm->communicator.nearest_gpu();  // collective: call it even if the address is NULL

@@ -41,11 +41,7 @@ weir_status create(MPI_Comm mpi_comm, weir_comm** comm) {
   return guard(nullptr, [&] {
     // Collective: pass on an error here, so that all ranks report it.
     const char* const refusal = comm == nullptr ? "the address for the communicator is NULL" : nullptr;
-    auto made =
-        std::unique_ptr<weir_comm>(new weir_comm{weir::Communicator(weir::detail::communicator_from_mpi(mpi_comm, refusal))});
-    made->topology = made->communicator.topology();
-    add_handle(made.get(), HandleKind::communicator);
-    *comm = made.release();
+    *comm = communicator_handle(weir::Communicator(weir::detail::communicator_from_mpi(mpi_comm, refusal)));
   });
 }
 

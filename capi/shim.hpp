@@ -129,6 +129,14 @@ weir_status make_handle(weir_comm* comm, Handle** handle, Make&& make) noexcept 
   });
 }
 
+/// Makes a handle of a new communicator, for the caller to own.
+inline weir_comm* communicator_handle(Communicator communicator) {
+  std::unique_ptr<weir_comm> made(new weir_comm{std::move(communicator)});
+  made->topology = made->communicator.topology();
+  add_handle(made.get(), HandleKind::communicator);
+  return made.release();
+}
+
 template <class Handle>
 weir_status destroy_handle(Handle* handle) noexcept {
   if (handle == nullptr) return WEIR_OK;

@@ -29,6 +29,10 @@ module weir_communicators
     procedure, private :: create_mpi
     !> Collective. (ierr): makes it of all ranks of the program. If MPI is not initialised, call weir_init before.
     procedure :: create_world
+    !> Collective over `ranks` alone. (communicator, ranks, ierr): makes it of these ranks of another communicator. All of them
+    !> give the same list; ranks(i) becomes rank i - 1. Ranks that are in several subgroups make these in the same order. It has the
+    !> settings of that communicator, and what that knows of the machine. Either may end first.
+    procedure :: create_subgroup
     !> Collective. (ierr): ends it. WEIR_ERR_BUSY while plans or tables made from it exist; it then stays usable.
     procedure :: destroy
     !> (ierr): returns this rank's number.
@@ -109,6 +113,25 @@ contains
     call close(self)
     status = c_comm_create_world(handle)
     call take(self, status, handle, ierr)
+  end subroutine
+
+  subroutine create_subgroup(self, communicator, ranks, ierr)
+    class(weir_communicator), intent(inout) :: self
+    class(weir_communicator), intent(in) :: communicator
+    integer, intent(in) :: ranks(:)
+    integer, intent(out), optional :: ierr
+    integer(c_int), target :: list(size(ranks) + 1)
+    type(c_ptr) :: handle
+    integer(c_int) :: status
+
+    call close(self)
+    list(:size(ranks)) = int(ranks, c_int)
+    status = c_comm_subgroup(handle_of(communicator%owner), c_loc(list), size(ranks, kind=c_int), handle)
+    if (status == WEIR_OK) then
+      call take(self, status, handle, ierr)
+    else
+      call end_call(status, communicator%owner, ierr)
+    end if
   end subroutine
 
   !> Keeps the new communicator, or reports why it could not be made.

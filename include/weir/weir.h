@@ -107,6 +107,15 @@ weir_status weir_comm_level(const weir_comm* comm, int peer, int32_t* level);
  *  one of them. *count becomes their number. ranks[] gets them if its length, `size`, suffices; else the call returns
  *  WEIR_ERR_ARGUMENT. With ranks NULL, gives only *count. */
 weir_status weir_comm_group(const weir_comm* comm, int32_t level, int* ranks, int size, int* count);
+/** Collective over the `count` ranks in `ranks` alone: no other rank calls it. Makes a communicator of these ranks of `comm`. All
+ *  of them give the same list; ranks[i] becomes rank i. Ranks that are in several subgroups make these in the same order. The new
+ *  communicator has the settings of `comm`, and what that knows of the machine. The caller owns `*subgroup`, and destroys it with
+ *  weir_comm_destroy, before or after `comm`.
+ *
+ *  Returns the same error on all of `ranks`: WEIR_ERR_ARGUMENT for a list that is empty or has a rank twice or a rank that does not
+ *  exist, WEIR_ERR_MISMATCH if their lists differ, and WEIR_ERR_TIMEOUT, naming the missing ranks, if not all come in time. Returns
+ *  WEIR_ERR_ARGUMENT on a rank alone that is not in its own list, or gives none. On error *subgroup is NULL. */
+weir_status weir_comm_subgroup(weir_comm* comm, const int* ranks, int count, weir_comm** subgroup);
 /** Collective. Gives the number of the GPU that this rank should use, for cudaSetDevice; -1 if this process sees no GPU. The
  *  ranks of a node share its GPUs evenly, each on its own NUMA node where possible. */
 weir_status weir_comm_nearest_gpu(const weir_comm* comm, int* gpu);

@@ -84,6 +84,9 @@ class AsynchronousCall;
 /// Collective with the making of a plan or table (`what`) on the other ranks. Says that this rank cannot take part; all ranks throw
 /// `error`.
 [[noreturn]] void refuse_making(const std::shared_ptr<CommunicatorState>& comm, std::string_view what, const Error& error);
+/// Makes what Communicator::subgroup returns. `refusal` says why this rank cannot have it after all; then no rank gets one.
+[[nodiscard]] std::shared_ptr<CommunicatorState> make_subgroup(const std::shared_ptr<CommunicatorState>& comm,
+                                                               std::span<const int> ranks, const char* refusal = nullptr);
 /// Makes a communicator from a native handle. weir/mpi.h specialises it for MPI_Comm.
 template <class Native>
 struct CommunicatorFrom;
@@ -144,6 +147,13 @@ class Communicator {
   /// Returns the ranks that share `level` with this one, in ascending order; for Level::node, those of its node. This rank is one
   /// of them.
   [[nodiscard]] std::vector<int> group(Level level) const;
+  /// Collective over `ranks` alone: no other rank calls it. Makes a communicator of these ranks of this one. All of them give the
+  /// same list; ranks[i] becomes rank i. Ranks that are in several subgroups make these in the same order. The new communicator has
+  /// the settings of this one, and what it knows of the machine. Either may end first. Throws the same error on all of `ranks`:
+  /// Error(WEIR_ERR_ARGUMENT) for a list that is empty or has a rank twice or a rank that does not exist, Error(WEIR_ERR_MISMATCH)
+  /// if lists differ, and Error(WEIR_ERR_TIMEOUT), naming the missing ranks, if not all come in time. A rank that is not in its own
+  /// list throws Error(WEIR_ERR_ARGUMENT) alone.
+  [[nodiscard]] Communicator subgroup(const std::vector<int>& ranks) const;
   /// Collective. Returns the number of the GPU that this rank should use, for cudaSetDevice; -1 if this process sees no GPU. The
   /// ranks of a node share its GPUs evenly, each on its own NUMA node where possible.
   [[nodiscard]] int nearest_gpu() const;

@@ -123,6 +123,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// there are more threads than cores.
   [[nodiscard]] Threads threads_for(int wanted);
   bool warned_of_messages = false;  ///< that messages replace shared memory: one warning is enough
+  bool subgroups_broken = false;    ///< ranks broke off while they made one: messages of it may still be on their way
 
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);

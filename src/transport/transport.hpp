@@ -93,6 +93,12 @@ class Transport {
   [[nodiscard]] virtual std::string name() const = 0;
   /// Returns the largest tag. Messages may use all tags from 0 to this one.
   [[nodiscard]] virtual int max_tag() const = 0;
+  /// Returns the tag of messages between ranks that make a subgroup. No others use it.
+  [[nodiscard]] int meeting_tag() const { return max_tag() + 1; }
+  /// Returns a transport between some of the ranks: ranks[i] is rank i there. Collective over these ranks alone, which have agreed
+  /// that all of them call it with the same `ranks`: each exists and is named once, this one among them. May block until all
+  /// have called it. Either transport may be destroyed first.
+  [[nodiscard]] virtual std::unique_ptr<Transport> subgroup(std::span<const int> ranks) = 0;
 
  protected:
   enum class Kind : std::uint8_t { free, send, receive, allreduce };

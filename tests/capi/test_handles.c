@@ -240,6 +240,41 @@ static void check_communicator(weir_comm* comm) {
   REFUSED(weir_comm_dump(comm, "/dev/null/dump"), comm, "/dev/null");
 }
 
+/* The ranks of this one's parity make a subgroup, last one first, and of that each makes one of itself, which outlives it. */
+static void check_subgroup(weir_comm* comm) {
+  weir_comm *parity = NULL, *alone = NULL;
+  int list[65], gathered[64], count = 0, place = -1, value = -1, i;
+  for (i = ranks - 1; i >= 0; --i)
+    if (i % 2 == rank % 2) list[count++] = i;
+  OK(weir_comm_subgroup(comm, list, count, &parity));
+  EXPECT(weir_comm_size(parity, &value) == WEIR_OK && value == count);
+  EXPECT(weir_comm_rank(parity, &place) == WEIR_OK && list[place] == rank);
+  OK(weir_comm_allgather(parity, &rank, sizeof rank, gathered));
+  EXPECT(memcmp(gathered, list, (size_t)count * sizeof list[0]) == 0);
+  EXPECT_TEXT(weir_comm_topology(parity), "rank");
+  OK(weir_comm_subgroup(parity, &place, 1, &alone));
+  OK(weir_comm_destroy(parity));
+  EXPECT(weir_comm_size(alone, &value) == WEIR_OK && value == 1);
+  OK(weir_plan_destroy(make_plan(alone, "oktopk")));
+  OK(weir_comm_destroy(alone));
+  REFUSED(weir_comm_subgroup(parity, list, count, &alone), NULL, "the communicator does not exist");
+  EXPECT(alone == NULL);
+  REFUSED(weir_comm_subgroup(comm, list, 0, &alone), comm, "subgroup: the list is empty");
+  REFUSED(weir_comm_subgroup(comm, NULL, 1, &alone), comm, "the ranks are NULL");
+  REFUSED(weir_comm_subgroup(comm, list, -1, &alone), comm, "the number of ranks is negative");
+  for (i = 0; i <= ranks; ++i) list[i] = i;
+  REFUSED(weir_comm_subgroup(comm, list, ranks + 1, &alone), comm, "subgroup: rank 0: the list has rank");
+  REFUSED(weir_comm_subgroup(comm, list, ranks, last ? NULL : &alone), comm, "the address for the subgroup is NULL");
+  list[ranks] = 0;
+  REFUSED(weir_comm_subgroup(comm, list, last ? ranks + 1 : ranks, &alone), comm, "the list has rank 0 twice");
+  if (ranks > 1 && rank < 2) {
+    const int one[2] = {1, 0}, other[2] = {0, 1};
+    FAILS(weir_comm_subgroup(comm, rank == 0 ? one : other, 2, &alone), WEIR_ERR_MISMATCH, comm, "rank 1 has 0, 1");
+    OK(weir_comm_subgroup(comm, one, 2, &alone));
+    OK(weir_comm_destroy(alone));
+  }
+}
+
 static int messages;
 static weir_comm* shared;
 static weir_status nested;
@@ -306,6 +341,7 @@ int main(void) {
   check_schedule(comm);
   check_lists();
   check_communicator(comm);
+  check_subgroup(comm);
   check_encoding(comm);
   check_second_thread(comm);
   OK(weir_comm_destroy(comm));

@@ -75,6 +75,11 @@ std::string run_case(std::uint64_t seed, bool talk) {
     const std::vector<Location> ordered = locations;
     for (std::size_t rank = 0; rank < locations.size(); ++rank) locations[rank] = ordered[job.places[rank]];
   }
+  if (!job.members.empty()) {
+    const std::vector<Location> of_communicator = locations;
+    for (std::size_t rank = 0; rank < locations.size(); ++rank)
+      locations[rank] = of_communicator[static_cast<std::size_t>(job.members[rank])];
+  }
   std::vector<Plans> generations;
   for (const std::vector<PlanCase>& cases : job.generations) {
     Plans& plans = generations.emplace_back();
@@ -82,7 +87,8 @@ std::string run_case(std::uint64_t seed, bool talk) {
   }
   try {
     run_ranks(job.ranks,
-              [&](Communicator& comm) {
+              [&](Communicator& all) {
+                const Communicator comm = job.members.empty() ? all : all.subgroup(job.members);
                 const Dice dice(seed + 1 + static_cast<std::uint64_t>(comm.rank()));
                 for (std::size_t g = 0; g < generations.size(); ++g)
                   RankOfJob(comm, job.generations[g], generations[g], job.clash, dice).play();

@@ -178,6 +178,9 @@ JobCase make_job(std::uint64_t seed) {
   for (std::vector<PlanCase>& plans : job.generations) {
     for (PlanCase& plan : plans) plan.disturbed_rank = disturbed_rank;
   }
+  if (dice.chance(15)) {
+    for (const std::size_t rank : dice.order(static_cast<std::size_t>(job.ranks))) job.members.push_back(static_cast<int>(rank));
+  }
   return job;
 }
 
@@ -202,8 +205,8 @@ std::string PlanCase::text() const {
 }
 
 std::string JobCase::text() const {
-  std::string lines = fmt::format("{} ranks on '{}' at [{}], delays {}, shared memory {}, clash {}\n", ranks, machine,
-                                  fmt::join(places, " "), delays, shared_memory, clash);
+  std::string lines = fmt::format("{} ranks on '{}' at [{}], subgroup [{}], delays {}, shared memory {}, clash {}\n", ranks,
+                                  machine, fmt::join(places, " "), fmt::join(members, " "), delays, shared_memory, clash);
   for (const std::vector<PlanCase>& plans : generations) {
     for (const PlanCase& plan : plans) lines += plan.text() + '\n';
   }

@@ -41,6 +41,7 @@ struct JobCase {
   int ranks = 1;
   std::string machine;
   std::vector<std::size_t> places;
+  std::vector<int> members;  ///< plans are of the subgroup of this list, which has all ranks; empty: of the communicator
   std::uint64_t delays = 0;
   bool shared_memory = true;
   bool clash = false;                              ///< priorities differ between ranks

@@ -110,12 +110,41 @@ contains
     call expect(ierr == WEIR_ERR_ARGUMENT .and. weir_last_error() /= '', 'MPI_COMM_NULL is refused')
     call expect(no_comm%size(ierr) == 0 .and. ierr == WEIR_ERR_ARGUMENT, 'no communicator has no size')
     call expect(no_comm%rank(ierr) == -1 .and. no_comm%topology() == '', 'no communicator has no rank and no topology')
+    call check_subgroups(comm)
     call check_lives()
     call check_messages(comm)
     call world%destroy()
     call world%destroy() ! of no communicator
     found = world%size(ierr)
     call expect(found == 0 .and. ierr == WEIR_ERR_ARGUMENT, 'a communicator that has ended is refused')
+  end subroutine
+
+  !> Tests communicators of some ranks of another one.
+  subroutine check_subgroups(comm)
+    type(weir_communicator), intent(inout) :: comm
+    type(weir_communicator) :: half, alone
+    type(weir_allreduce_plan) :: plan
+    real(real32) :: gradient(10)
+    integer, allocatable :: parity(:)
+    integer :: i, ierr
+
+    parity = [(i, i=modulo(rank, 2), ranks - 1, 2)]
+    parity = parity(size(parity):1:-1)
+    call half%create_subgroup(comm, parity)
+    call expect(half%size() == size(parity) .and. parity(half%rank() + 1) == rank, 'a subgroup of one parity, reversed')
+    call alone%create_subgroup(half, [half%rank()])
+    call half%destroy()
+    call plan%create(alone, weir_allreduce_config(count=10))
+    gradient = 1
+    call plan%run(gradient)
+    call expect(alone%size() == 1 .and. any(gradient == 1), 'a subgroup outlives its communicator')
+    call half%create_subgroup(comm, [(i, i=0, ranks)], ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a subgroup with a rank that does not exist')
+    call expect_text(comm%last_error(), 'the list has rank')
+    call half%create_subgroup(comm, [integer ::], ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a subgroup of no ranks')
+    call half%create_subgroup(comm, [rank, rank], ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'a subgroup with a rank twice')
   end subroutine
 
   !> Tests that communicators, plans and schedules end with their scope, in any order, and not too early.

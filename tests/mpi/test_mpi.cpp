@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "communicator/communicator.hpp"
@@ -233,6 +234,70 @@ TEST_CASE("sub-communicators work side by side") {
   MPI_Comm_free(&half);
 }
 
+TEST_CASE("subgroups: of one parity, reversed, nested, overlapping, and beside runs of their communicator") {
+  const int rank = world_rank(), ranks = world_size();
+  std::optional<Communicator> comm(MPI_COMM_WORLD);
+  std::vector<int> parity, reversed, low, high;
+  for (int other = 0; other < ranks; ++other) {
+    if (other % 2 == rank % 2) parity.push_back(other);
+    reversed.insert(reversed.begin(), other);
+    if (other <= ranks / 2) low.push_back(other);
+    if (other >= ranks / 2) high.push_back(other);
+  }
+  const Communicator half = comm->subgroup(parity), all = comm->subgroup(reversed);
+  CHECK(half.rank() == rank / 2);
+  CHECK(all.rank() == ranks - 1 - rank);
+  check_exact<float>(half, 5000, 100, Input::heavy_tailed);
+  check_exact<float>(all, 5000, 100, Input::heavy_tailed, "hi_oktopk");
+  if (rank <= ranks / 2) check_exact<float>(comm->subgroup(low), 1000, 20, Input::integers);
+  if (rank >= ranks / 2) check_exact<float>(comm->subgroup(high), 1000, 20, Input::integers);
+
+  AllreducePlan of_all(*comm, {.count = 100000, .density = 0.1}), of_half(half, {.count = 100000, .density = 0.1});
+  std::vector<float> a = make_input<float>(Input::heavy_tailed, 100000, rank, ranks, 0);
+  std::vector<float> b = make_input<float>(Input::heavy_tailed, 100000, half.rank(), half.size(), 0);
+  Operation first = of_all.start(a), second = of_half.start(b);
+  const Communicator meanwhile = comm->subgroup(parity);
+  second.wait();
+  first.wait();
+  std::vector<float> of_rank_0 = a;
+  MPI_Bcast(of_rank_0.data(), 100000, MPI_FLOAT, 0, MPI_COMM_WORLD);
+  CHECK(of_rank_0 == a);
+  const Communicator alone = half.subgroup({half.rank()});
+  for (const Communicator& sub : {half, meanwhile, alone}) check_exact<double>(sub, 1000, 20, Input::heavy_tailed);
+}
+
+TEST_CASE("a subgroup outlives its communicator") {
+  std::optional<Communicator> comm(MPI_COMM_WORLD);
+  const int last = comm->size() - 1;
+  const Communicator sub = comm->subgroup(last == 0              ? std::vector{0}
+                                          : comm->rank() == last ? std::vector{last}
+                                                                 : [&] {
+                                                                     std::vector<int> others(static_cast<std::size_t>(last));
+                                                                     std::iota(others.begin(), others.end(), 0);
+                                                                     return others;
+                                                                   }());
+  comm.reset();
+  check_exact<float>(sub, 5000, 100, Input::heavy_tailed);
+}
+
+TEST_CASE("wrong lists of a subgroup over MPI") {
+  const int rank = world_rank(), last = world_size() - 1;
+  const Communicator comm(MPI_COMM_WORLD);
+  std::vector<int> list(static_cast<std::size_t>(world_size()));
+  std::iota(list.begin(), list.end(), 0);
+  std::vector<int> wrong = list;
+  wrong.push_back(last + 1);
+  CHECK_THAT(error_of(WEIR_ERR_ARGUMENT, [&] { static_cast<void>(comm.subgroup(rank == last ? wrong : list)); }),
+             ContainsSubstring("subgroup: rank " + std::to_string(last) + ": the list has rank " + std::to_string(last + 1)));
+  if (last > 0) {
+    wrong = list;
+    std::swap(wrong[0], wrong[1]);
+    CHECK_THAT(error_of(WEIR_ERR_MISMATCH, [&] { static_cast<void>(comm.subgroup(rank == last ? wrong : list)); }),
+               ContainsSubstring("ranks disagree about the list: rank 0 has 0, 1"));
+  }
+  check_exact<float>(comm.subgroup(list), 1000, 20, Input::integers);
+}
+
 TEST_CASE("sub-communicators side by side leave files of their own") {
   namespace fs = std::filesystem;
   std::array<char, 64> folder{};
@@ -333,7 +398,20 @@ TEST_CASE("ranks of one machine share a node") {
   CHECK_THAT(comm.topology(), ContainsSubstring("node "));
 }
 
-// Last: its communicator stays broken.
+// Last: their communicators stay broken.
+TEST_CASE("a rank that does not come for a subgroup is named") {
+  if (world_size() == 1) return;
+  Communicator comm(MPI_COMM_WORLD);
+  set_timeout(comm, 1);
+  const int last = comm.size() - 1;
+  std::vector<int> list(static_cast<std::size_t>(comm.size()));
+  std::iota(list.rbegin(), list.rend(), 0);
+  if (comm.rank() != last)
+    CHECK_THAT(error_of(WEIR_ERR_TIMEOUT, [&] { static_cast<void>(comm.subgroup(list)); }),
+               ContainsSubstring("subgroup: rank 0 waited") && ContainsSubstring("s for rank " + std::to_string(last)));
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 TEST_CASE("a peer that never answers ends in a timeout on every survivor") {
   if (world_size() == 1) return;
   Communicator comm(MPI_COMM_WORLD);

@@ -90,6 +90,37 @@ def test_closing(comm):
     assert "closed" in repr(other)
 
 
+def test_subgroups(comm):
+    parity = list(range(comm.rank % 2, comm.size, 2))[::-1]
+    with comm.subgroup(parity) as half:
+        assert (parity[half.rank], half.size) == (comm.rank, len(parity))
+        assert half.allgather(bytes([comm.rank])) == [bytes([rank]) for rank in parity]
+        with weir.AllreducePlan(half, count=1, type="float64", algorithm="dense_ring", average=False) as plan:
+            ranks = ctypes.c_double(comm.rank)
+            plan.run(ranks)
+        assert ranks.value == sum(parity)
+        alone = half.subgroup(rank for rank in (half.rank,))
+    assert alone.size == 1 and alone.topology.startswith("node") and "of 1" in repr(alone)
+    alone.close()
+    everybody = list(range(comm.size))
+    for bad, text in (
+        ([], "subgroup: the list is empty"),
+        ([*everybody, comm.size], f"subgroup: rank 0: the list has rank {comm.size}"),
+        ([*everybody, 0], "the list has rank 0 twice"),
+        ([-1], f"subgroup: rank {comm.rank}: the list has rank -1"),
+        (5, "the ranks are of type int: give a list of numbers"),
+        (["x"], "a rank is 'x': it must be a whole number"),
+        ([2**32], "must fit into 32 bits"),
+    ):
+        with pytest.raises(weir.ArgumentError, match=text):
+            comm.subgroup(bad)
+    if comm.size > 1:
+        with pytest.raises(weir.MismatchError, match="ranks disagree about the list: rank 0 has 0, 1"):
+            comm.subgroup(of_last(comm, everybody[::-1], everybody))
+    with comm.subgroup(everybody) as same:
+        assert same.size == comm.size
+
+
 def test_mpi4py(comm, mpi4py):
     parity = mpi4py.COMM_WORLD.Split(comm.rank % 2, comm.rank)
     with weir.Communicator(parity) as half:

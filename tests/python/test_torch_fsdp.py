@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from conftest import of_last, refused
 
@@ -25,6 +26,16 @@ def mesh(comm):
     yield init_device_mesh("cpu", (comm.size,))
     if ours:
         dist.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def hybrid(comm, mesh):
+    """Two nodes of two ranks each."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    if comm.size != 4:
+        pytest.skip("hybrid sharding is tested with 4 ranks")
+    return init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
 
 
 def network():
@@ -81,7 +92,47 @@ def test_nothing_is_lost(comm, mesh):
     gradients.close()
 
 
-def test_a_state_continues(comm, mesh):
+def test_hybrid_at_density_1_is_what_pytorch_does(comm, hybrid):
+    expected = train(sharded(hybrid), comm, 3)
+    model = sharded(hybrid["shard"])
+    gradients = weir.torch.fsdp_hook(model, comm, density=1.0)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(train(model, comm, 3), expected))
+    assert sorted(gradients.plans) == ["", "0", "2"]
+    gradients.close()
+
+
+def test_hybrid_loses_nothing(comm, hybrid):
+    """The sum of what is applied, plus the average of what waits in residuals, is the average of all gradients."""
+    model = sharded(hybrid["shard"])
+    gradients = weir.torch.fsdp_hook(model, comm, density=0.05, min_elements=0)
+    given, applied = {}, {}
+
+    def spied(name, part):
+        def hook(shard):
+            given[name] = given.get(name, 0) + shard.double()
+            part(shard)
+            applied[name] = applied.get(name, 0) + shard.double()
+            assert 0 < shard.count_nonzero() < 0.3 * shard.numel()
+
+        return hook
+
+    for name, part in gradients._parts.items():
+        model.get_submodule(name).set_all_reduce_hook(spied(name, part))
+    train(model, comm, 5)
+    for name, plan in gradients.plans.items():
+        replicas = gradients._parts[name]._comm
+        assert replicas.size == 2 and len(plan.residual.values) == given[name].numel()
+        kept = torch.tensor(np.array(plan.residual.values), dtype=torch.float64)
+        parts = replicas.allgather((given[name] - kept).numpy().tobytes())
+        expected = sum(torch.frombuffer(bytearray(part), dtype=torch.float64) for part in parts) / 2
+        torch.testing.assert_close(applied[name], expected, rtol=1e-4, atol=1e-4)
+        assert kept.abs().max() > 0
+    gradients.close()
+
+
+@pytest.mark.parametrize("layout", ["plain", "hybrid"])
+def test_a_state_continues(comm, layout, request):
+    mesh = request.getfixturevalue("mesh") if layout == "plain" else request.getfixturevalue("hybrid")["shard"]
     model = sharded(mesh)
     gradients = weir.torch.fsdp_hook(model, comm, density=0.05)
     train(model, comm, 3)
@@ -98,6 +149,15 @@ def test_a_state_continues(comm, mesh):
         again.load_state_dict({**state, "modules": {"absent": torch.zeros(1)}})
     with pytest.raises(weir.ArgumentError, match="'0' in the state is of type int"):
         again.load_state_dict({**state, "modules": {"0": 5}})
+
+
+def test_hybrid_refuses(comm, hybrid):
+    with pytest.raises(weir.ArgumentError, match="is sharded by a mesh of 2 dimensions.*give fully_shard the dimension of"):
+        weir.torch.fsdp_hook(sharded(hybrid), comm)
+    if comm.rank < 3:
+        with comm.subgroup(range(3)) as few:
+            with pytest.raises(weir.ArgumentError, match=r"has the ranks \[0, 1, 2\]: give one of the ranks of its mesh"):
+                weir.torch.fsdp_hook(sharded(hybrid["shard"]), few)
 
 
 def test_what_it_refuses(comm, mesh):

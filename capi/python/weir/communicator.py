@@ -8,7 +8,7 @@ import sys
 import threading
 from html import escape
 from types import TracebackType
-from typing import Any, List, NoReturn, Optional, Type, Union
+from typing import Any, Iterable, List, NoReturn, Optional, Type, Union
 
 from . import _library
 from ._handles import CommHandle, Process
@@ -120,8 +120,13 @@ class Communicator:
             else:
                 check(lib.weir_comm_create_fortran(fortran_handle(comm), pointer))
         finally:  # Ctrl-C may come as the call returns
-            if pointer.value is not None:
-                self._handle = CommHandle(pointer.value)
+            self._own(pointer)
+
+    def _own(self, pointer: ctypes.c_void_p) -> None:
+        """Takes over a communicator of the library, if there is one."""
+        if pointer.value is None:
+            return
+        self._handle = CommHandle(pointer.value)
         self._rank = self._number(lib.weir_comm_rank)
         self._size = self._number(lib.weir_comm_size)
 
@@ -162,6 +167,27 @@ class Communicator:
         ranks = (ctypes.c_int * self._size)()
         count = self._number(lib.weir_comm_group, wanted, ranks, self._size)
         return list(ranks[:count])
+
+    def subgroup(self, ranks: Iterable[int]) -> Communicator:
+        """Collective over `ranks` alone: no other rank calls it. Returns a communicator of these ranks of this one. All of them give
+        the same list; ranks[i] becomes rank i. For example, comm.subgroup(comm.group("node")) has the ranks of this node. Ranks that
+        are in several subgroups make these in the same order. The new communicator has the settings of this one, and what it knows
+        of the machine. Either may be closed first.
+
+        Raises ArgumentError for a list that is empty or has a rank twice or a rank that does not exist, MismatchError if the lists
+        differ, and TimeoutError, naming the missing ranks, if not all come in time."""
+        try:
+            numbers = list(ranks)
+        except TypeError:
+            raise ArgumentError(f"the ranks are of type {type(ranks).__name__}: give a list of numbers") from None
+        members = [c_int_of("a rank", number) for number in numbers]
+        made, pointer = Communicator.__new__(Communicator), ctypes.c_void_p()
+        array = (ctypes.c_int * len(members))(*members)
+        try:
+            self._handle.call(lib.weir_comm_subgroup, self._handle.address(), array, len(members), pointer)
+        finally:  # Ctrl-C may come as the call returns
+            made._own(pointer)
+        return made
 
     def nearest_gpu(self) -> int:
         """Collective. Returns the number of the GPU that this rank should use; -1 if it sees none. The ranks of a node share its

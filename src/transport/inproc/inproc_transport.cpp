@@ -8,6 +8,8 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/give_way.hpp"
@@ -79,8 +81,18 @@ struct InprocJob::Shared {
     int made = 0;
     std::map<std::string, std::shared_ptr<std::byte[]>, std::less<>> memory;
   };
+  /// Jobs of subgroups, by the list of ranks and how often these have made one before, until all of its ranks have come.
+  struct Subgroups {
+    struct Made {
+      std::shared_ptr<Shared> job;
+      std::size_t came = 0;
+    };
+    std::mutex mutex;
+    std::map<std::pair<std::vector<int>, int>, Made> made;
+  };
   std::vector<Mailbox> mailboxes;
   Segments segments;
+  Subgroups subgroups;
   std::atomic<bool> taken_in_vain;  ///< of messages whose sender has abandoned them
   std::uint64_t seed;
   InprocFault fault;
@@ -108,10 +120,12 @@ class InprocSegment final : public SharedSegment {
 
 class InprocTransport final : public Transport, private SharedSegments {
  public:
-  InprocTransport(InprocJob::Shared& shared, int rank)
-      : Transport(rank, static_cast<int>(shared.mailboxes.size())),
-        shared_(shared),
-        copier_(shared.make_copier ? shared.make_copier() : nullptr) {}
+  InprocTransport(std::shared_ptr<InprocJob::Shared> shared, int rank, std::pair<int, int> rank_and_size_of_job)
+      : Transport(rank, static_cast<int>(shared->mailboxes.size())),
+        job_(std::move(shared)),
+        shared_(*job_),
+        rank_and_size_of_job_(rank_and_size_of_job),
+        copier_(shared_.make_copier ? shared_.make_copier() : nullptr) {}
 
   ~InprocTransport() override {
     for (int i = 0; i < static_cast<int>(destination_.size()); ++i) abandon_slot(i);
@@ -122,8 +136,33 @@ class InprocTransport final : public Transport, private SharedSegments {
     }
   }
 
+  [[nodiscard]] int job_rank() const override { return rank_and_size_of_job_.first; }
+  [[nodiscard]] int job_size() const override { return rank_and_size_of_job_.second; }
   [[nodiscard]] std::string name() const override { return "inproc"; }
   [[nodiscard]] int max_tag() const override { return shared_.fault.max_tag; }
+  [[nodiscard]] std::unique_ptr<Transport> subgroup(std::span<const int> ranks) override {
+    const std::vector<int> list(ranks.begin(), ranks.end());
+    const auto place_of = [&](int rank) {
+      const auto place = std::find(list.begin(), list.end(), rank);
+      return place == list.end() ? -1 : static_cast<int>(place - list.begin());
+    };
+    std::shared_ptr<InprocJob::Shared> job;
+    {
+      auto& subgroups = shared_.subgroups;
+      const std::scoped_lock lock(subgroups.mutex);
+      const std::pair key(list, subgroups_made_[list]++);
+      auto& made = subgroups.made[key];
+      if (!made.job) {
+        InprocFault fault = shared_.fault;
+        fault.rank = place_of(fault.rank);
+        fault.no_segments_on = place_of(fault.no_segments_on);
+        made.job = std::make_shared<InprocJob::Shared>(static_cast<int>(list.size()), shared_.seed, fault, shared_.make_copier);
+      }
+      job = made.job;
+      if (++made.came == list.size()) subgroups.made.erase(key);
+    }
+    return std::make_unique<InprocTransport>(std::move(job), place_of(rank()), rank_and_size_of_job_);
+  }
   [[nodiscard]] DevicePath device_path(GpuPointers /*setting*/) const override {
     if (copier_) return {true, "direct: virtual ranks copy on the GPU"};
     return {false, "staged through pinned memory: virtual ranks copy on the host"};
@@ -300,7 +339,10 @@ class InprocTransport final : public Transport, private SharedSegments {
     destination_.resize(static_cast<std::size_t>(slots));
   }
 
+  std::shared_ptr<InprocJob::Shared> job_;
   InprocJob::Shared& shared_;
+  std::pair<int, int> rank_and_size_of_job_;
+  std::map<std::vector<int>, int> subgroups_made_;  // by the list of their ranks
   /// An abandoned receive.
   struct Late {
     void* data;
@@ -316,10 +358,12 @@ class InprocTransport final : public Transport, private SharedSegments {
 };
 
 InprocJob::InprocJob(int size, std::uint64_t seed, InprocFault fault, std::function<std::unique_ptr<InprocCopier>()> make_copier)
-    : shared_(std::make_unique<Shared>(size, seed, fault, std::move(make_copier))) {}
+    : shared_(std::make_shared<Shared>(size, seed, fault, std::move(make_copier))) {}
 InprocJob::~InprocJob() = default;
 
-std::unique_ptr<Transport> InprocJob::transport(int rank) { return std::make_unique<InprocTransport>(*shared_, rank); }
+std::unique_ptr<Transport> InprocJob::transport(int rank) {
+  return std::make_unique<InprocTransport>(shared_, rank, std::pair(rank, static_cast<int>(shared_->mailboxes.size())));
+}
 
 const TransportRow transport_inproc{
     .name = "inproc", .description = "virtual ranks, threads of one process", .shared_segments = true, .gpu_memory = true};

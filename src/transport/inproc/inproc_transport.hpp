@@ -37,14 +37,14 @@ class InprocJob {
   /// seed 0: messages are visible at once. With copiers, one for each rank, ranks may send from and receive into GPU memory.
   InprocJob(int size, std::uint64_t seed, InprocFault fault = {}, std::function<std::unique_ptr<InprocCopier>()> make_copier = {});
   ~InprocJob();
-  /// Returns the transport of one rank, for one thread. The job must outlive it.
+  /// Returns the transport of one rank, for one thread.
   [[nodiscard]] std::unique_ptr<Transport> transport(int rank);
 
  private:
   friend class InprocTransport;
   friend class InprocSegment;
   struct Shared;
-  std::unique_ptr<Shared> shared_;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace weir

@@ -11,6 +11,7 @@
 
 #include "base/at_end.hpp"
 #include "base/error.hpp"
+#include "base/fingerprint.hpp"
 #include "base/forks.hpp"
 #include "base/give_way.hpp"
 #include "base/keep.hpp"
@@ -99,7 +100,31 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     const std::string library = mpi_library_version();
     return choose_device_path(mpi_library_name(library), ask_cuda_support(library), setting);
   }
-  [[nodiscard]] int max_tag() const override { return notice_tag_ - 1; }
+  // The tags above meeting_tag() are for making subgroups.
+  [[nodiscard]] int max_tag() const override { return notice_tag_ / 2; }
+  [[nodiscard]] std::unique_ptr<Transport> subgroup(std::span<const int> ranks) override {
+    Fingerprint list;
+    for (const int member : ranks) list.add(static_cast<std::uint64_t>(member));
+    const auto tags = static_cast<std::uint64_t>(notice_tag_ - 1 - meeting_tag());
+    const int tag = meeting_tag() + 1 + static_cast<int>(list.value() % tags);
+    MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+    check(MPI_Comm_group(comm_, &all), "MPI_Comm_group");
+    MPI_Comm made = MPI_COMM_NULL;
+    int code = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+    if (code == MPI_SUCCESS) code = MPI_Comm_create_group(comm_, some, tag, &made);
+    if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
+    MPI_Group_free(&all);
+    check(code, "MPI_Comm_create_group");
+    return over(made);
+  }
+  /// Makes the transport over `comm`, which it owns from now on.
+  static std::unique_ptr<Transport> over(MPI_Comm comm) {
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int rank = 0, size = 0;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    return std::make_unique<MpiTransport>(comm, rank, size);
+  }
   void push(int tag) override {
     for (std::size_t i = 0; i < backlog_.size();) {
       const int index = backlog_[i];
@@ -377,12 +402,7 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seco
   MPI_Comm_test_inter(comm, &inter);
   require(!inter, "the MPI communicator is an intercommunicator: give an intracommunicator");
   if (comm != MPI_COMM_SELF) refuse_other_launcher();
-  MPI_Comm copy = copy_of(comm, timeout_seconds);
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  int rank = 0, size = 0;
-  MPI_Comm_rank(copy, &rank);
-  MPI_Comm_size(copy, &size);
-  return std::make_unique<MpiTransport>(copy, rank, size);
+  return MpiTransport::over(copy_of(comm, timeout_seconds));
 }
 
 const TransportRow transport_mpi{.name = "mpi",
