@@ -2,6 +2,7 @@
 import copy
 import io
 import os
+import pickle
 import signal
 import threading
 
@@ -474,6 +475,7 @@ def test_bad_use(comm):
         (lambda: weir.torch.fuse_gradients(ddp, comm), "use ddp_hook"),
         (lambda: weir.torch.all_reduce_gradients(embedding, comm), "is sparse: use sparse=False, or a weir.EmbeddingTable"),
         (lambda: weir.torch.GradientAllreduce(network(), comm, scaler=1), "scaler is of type int"),
+        (lambda: weir.torch.GradientAllreduce(network(), comm, count=1), "count is no keyword here"),
         (lambda: weir.torch.fuse_gradients(network(), comm, scaler=Scaler(1.0), non_finite="error"), "it must be 'skip'"),
         (lambda: weir.torch.fuse_gradients(network().half(), comm), "all float32 or all float64"),
         (lambda: weir.torch.fuse_gradients("model", comm), "give a torch.nn.Module"),
@@ -483,6 +485,23 @@ def test_bad_use(comm):
             call()
     with pytest.raises(TypeError, match="did you mean 'density'"):
         weir.torch.fuse_gradients(network(), comm, densty=0.1)
+
+
+def test_sparse_gradients_under_ddp(comm):
+    embedding = nn.Embedding(100, 100, sparse=True)
+    ddp = DistributedDataParallel(embedding)
+    ddp.register_comm_hook(*weir.torch.ddp_hook(ddp, comm))
+    with pytest.raises((weir.ArgumentError, RuntimeError), match="the gradient of 'weight' is sparse: use sparse=False"):
+        ddp(torch.tensor([3])).sum().backward()
+
+
+def test_states_of_hooks_are_not_copied(comm):
+    hooked = Hooked(comm, name="first model")
+    assert list(hooked.state.plans)[0] == "first model 0"
+    for way in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="copy the module that DistributedDataParallel wraps"):
+            way(hooked.state)
+    copy.deepcopy(hooked.ddp.module)
 
 
 def test_ranks_that_another_launcher_has_started(comm, monkeypatch):
@@ -517,6 +536,9 @@ def test_a_rank_0_that_cannot_listen(comm, monkeypatch):
         hosts.append(host)
         raise RuntimeError("no address")
 
+    with pytest.raises(weir.StateError, match="torch.distributed is initialised already: .* call weir.Communicator"):
+        weir.torch.init_process_group(comm)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.distributed, "TCPStore", fail)
     monkeypatch.setattr("socket.gethostname", lambda: "127.0.1.1")
     with pytest.raises(weir.StateError, match="rank 0 cannot listen: see that its host"):

@@ -51,7 +51,8 @@ class GradientAllreduce:
     the scale.
 
     `comm` is a weir.Communicator, by default one of all ranks. Further keywords are those of weir.AllreducePlan: algorithm,
-    wire_values, warmup_iterations and so on. They do not include `count`, `type`, `memory` and `average`.
+    wire_values, warmup_iterations and so on. They do not include `count`, `type`, `memory` and `average`. `name` begins the names
+    of the plans, which errors and traces show.
 
     A GradientAllreduce is made for the parameters that need gradients then. If others need them later, or some are replaced or
     resized, run() raises on all ranks: call close(), and make a new one. state_dict() and load_state_dict() take residuals along,
@@ -71,6 +72,7 @@ class GradientAllreduce:
         min_elements: int = 8192,
         group_elements: int = 1 << 22,
         scaler: Any = None,
+        name: str = "gradients",
         **keywords: Any,
     ) -> None:
         self._comm = everybody() if comm is None else comm
@@ -94,6 +96,7 @@ class GradientAllreduce:
         self._running = False  # run() has begun, and not ended
         self._problem: Optional[Exception] = None  # why this rank takes no part in that run
         self._closed = False
+        self._plan_name = name
         self._in_flight: List[Tuple[Any, Any]] = []  # futures of DDP's buckets, and the buckets' memory
         self._ends_in_hook = False  # the last bucket's hook waits
         self._use: Optional[AllreducePlan] = None  # sums up how many ranks use each parameter
@@ -127,7 +130,7 @@ class GradientAllreduce:
         return [name for name, ranks in zip(self._parameters, self._used) if ranks == 0]
 
     def _add(self, parameters: Dict[str, Any], keywords: Mapping[str, Any]) -> None:
-        group = Group(self._comm, f"gradients {len(self._groups)}", parameters, keywords)
+        group = Group(self._comm, f"{self._plan_name} {len(self._groups)}", parameters, keywords)
         self._groups.append(group)
         self._group_of.update(dict.fromkeys(parameters, group))
 
@@ -237,11 +240,12 @@ class GradientAllreduce:
         future = torch.futures.Future(devices=self._devices) if self._devices else torch.futures.Future()
         self._in_flight.append((future, bucket.buffer()))
         with self._stream():
+            if bucket.buffer().is_sparse:  # it has no list of gradients then
+                refuse_sparse(self._name_of(bucket.parameters()[0]), bucket.buffer())
             shares: Dict[Group, Dict[str, Any]] = {}
             for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
                 name = self._name_of(parameter)
                 if name in self._group_of:
-                    refuse_sparse(name, gradient)
                     shares.setdefault(self._group_of[name], {})[name] = gradient
                 if self._use is not None:
                     self._used[self._number_of[name]] = bool(gradient.any())
@@ -373,13 +377,19 @@ class GradientAllreduce:
             self._use.close()
         self._closed, self._running = True, False
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "the state of a hook belongs to this process, and cannot be copied or pickled: copy the module that "
+            "DistributedDataParallel wraps (model.module), and save state_dict()"
+        )
+
     def __repr__(self) -> str:
         elements = sum(group.flat.numel() for group in self._groups)
         return f"<weir.torch.GradientAllreduce: {elements:,} elements in {len(self._groups)} groups>"
 
 
 def refuse_keywords(maker: str, keywords: Mapping[str, Any], min_elements: Any, group_elements: Any) -> None:
-    for name in ("count", "type", "memory", "average", "name"):
+    for name in ("count", "type", "memory", "average"):
         if name in keywords:
             raise ArgumentError(f"{name} is no keyword here: it follows from the model's parameters")
     refuse_unknown(maker, keywords, [*AllreduceConfig._kinds, "density", "min_elements", "group_elements"])
@@ -422,7 +432,7 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
     it waits for a step that uses it.
 
     If the exchange fails (NaN with non_finite="error", a timeout), backward() raises on all ranks, and DDP cannot be used any
-    further. Nor can it if Ctrl-C has ended backward(): unlike run(), the exchange cannot be waited for again.
+    further: make another one of the module, or give non_finite="skip". Nor can it be used if Ctrl-C has ended backward(): unlike run(), the exchange cannot be waited for again.
     """
     if comm is None:
         comm = everybody()

@@ -99,6 +99,8 @@ def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo
     that variable is set then. Returns the communicator, for ddp_hook."""
     if comm is None:
         comm = everybody()
+    if dist.is_initialized():
+        raise StateError("torch.distributed is initialised already: for a communicator of its ranks, call weir.Communicator()")
     alone = len(comm.group("node")) == comm.size
     store = problem = None
     address = b""
