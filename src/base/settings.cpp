@@ -90,6 +90,11 @@ std::string show_ports(const Settings& settings) {
   return first == last ? std::to_string(first) : fmt::format("{}-{}", first, last);
 }
 
+void set_connections(Settings& settings, std::string_view text) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), settings.connections);
+  if (error != std::errc{} || end != text.data() + text.size() || settings.connections < 1 || settings.connections > 16)
+    fail(WEIR_ERR_SETTING, "WEIR_CONNECTIONS is '{}': it must be a number of connections from 1 to 16", text);
+}
 void set_interface(Settings& settings, std::string_view text) { settings.network_interface = text; }
 void set_trace(Settings& settings, std::string_view text) { settings.trace = text; }
 void set_dump(Settings& settings, std::string_view text) { settings.dump = text; }
@@ -177,6 +182,8 @@ constexpr std::array rows = {
     Row{"WEIR_INTERFACE",
         "network interface for messages over TCP if no launcher of MPI started the ranks; empty: the one to rank 0", set_interface,
         [](const Settings& s) { return s.network_interface; }},
+    Row{"WEIR_CONNECTIONS", "connections between two ranks, among which large messages are divided; that of rank 0 counts",
+        set_connections, [](const Settings& s) { return fmt::format("{}", s.connections); }},
 };
 
 /// Returns the environment variables that begin with WEIR_ and are not settings of Weir, with their values.

@@ -38,6 +38,7 @@ struct Settings {
   ReadAheadSetting read_ahead = ReadAheadSetting::automatic;           ///< WEIR_READ_AHEAD, of the process
   PortRange ports{};                                                   ///< WEIR_PORTS
   std::string network_interface{};                                     ///< WEIR_INTERFACE, empty: not set
+  int connections = 1;                                                 ///< WEIR_CONNECTIONS, between two ranks
 };
 
 inline constexpr const char* default_dump_folder = "weir-dump";

@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/fingerprint.hpp"
 #include "base/host.hpp"
+#include "bootstrap/network.hpp"
 
 namespace weir::bootstrap {
 namespace {
@@ -159,6 +160,7 @@ void Job::join(const Launch& launch, const Settings& settings) {
                     .process = getpid(),
                     .host = host_name(),
                     .node = node_name(),
+                    .fast = has_fast_network(),
                     .problem = problem_with(settings)};
   Connection connection;
   if (rank_ == 0) {
@@ -178,10 +180,12 @@ void Job::join(const Launch& launch, const Settings& settings) {
     fail(WEIR_ERR_TRANSPORT, "rank 0 on {} has ended before all ranks had come: its own error says why", launch.master_address);
   }
   std::istringstream words(line->substr(3));
-  std::string name, mapping, root;
-  words >> name >> mapping;
+  std::string name, mapping, network, root;
+  words >> name >> mapping >> network;
   std::getline(words >> std::ws, root);
   const bool one_node = mapping == process_mapping(std::vector<std::string>(static_cast<std::size_t>(size_), "here"));
+  only_tcp_ = network == "tcp" && !one_node;
+  connections_ = settings.connections;
   interface_ = settings.network_interface;
   interface_chosen_ = !interface_.empty();
   if (!interface_chosen_ && !one_node) interface_ = interface_towards(launch.master_address, launch.first_port);
@@ -212,11 +216,14 @@ void Job::refuse(std::string_view line) {
   fail_refused(line);
 }
 
-void Job::before_init() {
+void Job::before_init(std::string_view library_version) {
   forget_launchers();
   setenv("PMI_FD", std::to_string(relay_->descriptor_of_mpi()).c_str(), 1);
   setenv("PMI_RANK", std::to_string(rank_).c_str(), 1);
   setenv("PMI_SIZE", std::to_string(size_).c_str(), 1);
+  if (only_tcp_) {
+    for (const auto& [name, value] : variables_for_tcp(library_version, connections_)) set_unless_there(name.c_str(), value);
+  }
   // libfabric's TCP otherwise takes the first network interface, which may lead nowhere. UCX may have faster networks than TCP.
   if (!interface_.empty()) set_unless_there("FI_TCP_IFACE", interface_);
   if (!shares_memory()) set_unless_there("UCX_TLS", "^posix");  // UCX otherwise fails to start

@@ -20,7 +20,8 @@ class Job {
   Job(const Launch& launch, const Settings& settings);
 
   /// Sets environment variables for MPI_Init, and removes those of a launcher that has started this process's launcher.
-  void before_init();
+  /// `library_version`: by MPI_Get_library_version.
+  void before_init(std::string_view library_version);
   /// Removes them again, so that programs that this one starts do not take themselves for ranks. Call it when MPI_Init has
   /// returned.
   void after_init();
@@ -33,6 +34,8 @@ class Job {
   int rank_, size_;
   std::string interface_;  // that leads to the other ranks; empty on one node
   bool interface_chosen_ = false;
+  bool only_tcp_ = false;  // connects the nodes, of which there are several
+  int connections_ = 1;
   std::unique_ptr<Server> server_;  // of rank 0
   std::unique_ptr<Relay> relay_;
 };

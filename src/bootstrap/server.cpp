@@ -61,7 +61,8 @@ struct Server::Client {
 };
 
 std::string Hello::line() const {
-  return fmt::format("{} {} {} {} {} {} {} {} {}\n", greeting, job, rank, size, version, process, host, node, problem);
+  return fmt::format("{} {} {} {} {} {} {} {} {} {}\n", greeting, job, rank, size, version, process, host, node,
+                     fast ? "fast" : "tcp", problem);
 }
 
 bool Hello::read(std::string_view line, Hello& hello) {
@@ -72,6 +73,7 @@ bool Hello::read(std::string_view line, Hello& hello) {
   if (!read_number(word(line), hello.process)) return false;
   hello.host = word(line);
   hello.node = word(line);
+  hello.fast = word(line) == "fast";
   hello.problem = line;
   return !hello.node.empty() && hello.rank >= 0 && hello.rank < hello.size;
 }
@@ -298,11 +300,15 @@ void Server::start() {
   stage_ = Stage::running;
   begin_ = Clock::now();
   std::vector<std::string> nodes;
-  for (const Client* client : ranks_) nodes.push_back(client->hello.node);
+  bool fast = false;
+  for (const Client* client : ranks_) {
+    nodes.push_back(client->hello.node);
+    fast = fast || client->hello.fast;
+  }
   // MPI names files in memory after it, so that two jobs must not have the same.
   const auto time = std::chrono::system_clock::now().time_since_epoch().count();
-  send_to_all(fmt::format("go weir_{}_{:x} {} rank 0 (process {} on {})\n", own_.process, time, process_mapping(nodes),
-                          own_.process, own_.host));
+  send_to_all(fmt::format("go weir_{}_{:x} {} {} rank 0 (process {} on {})\n", own_.process, time, process_mapping(nodes),
+                          fast ? "fast" : "tcp", own_.process, own_.host));
 }
 
 void Server::refuse(const std::string& why) {

@@ -26,6 +26,7 @@ struct Hello {
   long process = 0;
   std::string host{};
   std::string node{};     ///< the same for processes that share memory
+  bool fast = false;      ///< its host has a network that is faster than TCP
   std::string problem{};  ///< why it cannot take part; empty if it can
 
   [[nodiscard]] std::string line() const;
@@ -49,7 +50,8 @@ struct Hello {
 ///     wait               the server has counted it
 ///     other              this is the server of another job
 ///     refused TEXT       the job cannot start
-///     go NAME MAPPING ROOT   all have come; the name is unique to this job, and ROOT says where rank 0 is
+///     go NAME MAPPING NETWORK ROOT   all have come; the name is unique to this job, NETWORK is "fast" if a host has a fast one,
+///                        else "tcp", and ROOT says where rank 0 is
 ///     key KEY VALUE      of each key that was put before the barrier, then
 ///     out                all have reached the barrier
 ///     lost RANK TEXT     the process has ended without finalize

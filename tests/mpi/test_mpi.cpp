@@ -392,6 +392,26 @@ TEST_CASE("a message beyond 1 GiB travels in pieces") {
   REQUIRE(right);
 }
 
+TEST_CASE("messages with one tag keep their order over several communicators") {
+  // Rank 0 wants three, and the others one: rank 0 decides.
+  const auto transport = make_mpi_transport(MPI_COMM_WORLD, 60, world_rank() == 0 ? 3 : 1);
+  const std::vector<std::int64_t> sizes = {(7 << 20) + 5, 3, 1 << 20, (2 << 20) + 1, 1, 4 << 20};
+  const int to = (world_rank() + 1) % world_size(), from = (world_rank() + world_size() - 1) % world_size();
+  std::vector<std::vector<std::uint8_t>> sent, received;
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    sent.emplace_back(static_cast<std::size_t>(sizes[i]));
+    for (std::size_t k = 0; k < sent[i].size(); ++k) sent[i][k] = static_cast<std::uint8_t>((k * 2654435761u >> 13) + i);
+    received.emplace_back(sent[i].size());
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    requests.push_back(transport->receive(received[i].data(), sizes[i], from, 5));
+    requests.push_back(transport->send(sent[i].data(), sizes[i], to, 5));
+  }
+  while (!requests.empty()) std::erase_if(requests, [&](Request request) { return transport->test(request); });
+  REQUIRE(received == sent);
+}
+
 TEST_CASE("ranks of one machine share a node") {
   const Communicator comm(MPI_COMM_WORLD);
   for (int peer = 0; peer < comm.size(); ++peer) CHECK((comm.level(peer) == Level::self) == (peer == comm.rank()));

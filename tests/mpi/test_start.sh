@@ -134,7 +134,7 @@ for ((i = 0; i < 100; i++)); do
   sleep 0.05
 done 2> "$work/connect"
 version=$(strings "$program" 2> /dev/null | grep -m 1 -x "0\.[0-9]*\.[0-9]*" || echo 0.1.0)
-echo "weir-start-1 job.$port 2 3 $version 77 elsewhere 0" >&"$false_rank"
+echo "weir-start-1 job.$port 2 3 $version 77 elsewhere 0 tcp" >&"$false_rank"
 read -r answer <&"$false_rank"
 read -r answer <&"$false_rank"
 [[ $answer == go* ]] || fail "the false rank heard: $answer"

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "bootstrap/launch.hpp"
+#include "bootstrap/network.hpp"
 #include "bootstrap/pmi.hpp"
 #include "bootstrap/server.hpp"
 #include "support/catch.hpp"
@@ -20,9 +21,9 @@ using namespace bootstrap;
 class Environment {
  public:
   explicit Environment(std::initializer_list<std::pair<const char*, const char*>> set) {
-    for (const char* name :
-         {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMIX_RANK", "PMIX_NAMESPACE",
-          "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "WEIR_PORTS"}) {
+    for (const char* name : {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "PMI_FD", "PMI_RANK", "PMI_SIZE", "PMIX_RANK",
+                             "PMIX_NAMESPACE", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                             "MASTER_PORT", "WEIR_PORTS", "MPIR_CVAR_CH4_NETMOD", "UCX_TLS", "UCX_NET_DEVICES"}) {
       if (const char* value = std::getenv(name)) before_.emplace_back(name, value);
       unsetenv(name);
     }
@@ -169,6 +170,41 @@ TEST_CASE("the mapping has blocks of nodes with as many ranks each") {
   REQUIRE(process_mapping({"a", "a", "b"}) == "(vector,(0,1,2),(1,1,1))");
   REQUIRE(process_mapping({"a", "b", "a", "b"}) == "(vector,(0,2,1),(0,2,1))");
   REQUIRE(process_mapping({"a", "b", "b", "a"}) == "(vector,(0,1,1),(1,1,2),(0,1,1))");
+}
+
+TEST_CASE("MPI takes the fastest way over TCP that it has") {
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  const auto device = [](const std::string& version, const std::string& networks) {
+    return "MPICH Version:      " + version + "\nMPICH Device:       ch4:" + networks + "\nMPICH configure:    --with-device=ofi\n";
+  };
+  const Environment none({});
+  const Variables tcp = {{"FI_PROVIDER", "tcp"}};
+  const Variables libfabric = {{"FI_PROVIDER", "tcp"}, {"MPIR_CVAR_CH4_NETMOD", "ofi"}};
+  const Variables several = {{"FI_PROVIDER", "tcp"}, {"MPIR_CVAR_CH4_NETMOD", "ofi"}, {"MPIR_CVAR_CH4_NUM_VCIS", "4"}};
+  CHECK(variables_for_tcp(device("5.0.2", "ucx ofi"), 1) == libfabric);
+  CHECK(variables_for_tcp(device("5.0.2", "ucx ofi"), 4) == several);
+  CHECK(variables_for_tcp(device("4.1", "ofi"), 4) == several);
+  CHECK(variables_for_tcp(device("4.0.2", "ofi"), 4) == libfabric);
+  CHECK(variables_for_tcp(device("5.0.2", "ucx"), 4) == tcp);
+  CHECK(variables_for_tcp("Intel(R) MPI Library 2021.15 for Linux* OS\n", 4) == tcp);
+  for (const auto& [name, value] : {std::pair{"MPIR_CVAR_CH4_NETMOD", "ucx"}, {"UCX_TLS", "tcp"}, {"UCX_NET_DEVICES", "eth1"}}) {
+    const Environment chosen({{name, value}});
+    INFO(name);
+    CHECK(variables_for_tcp(device("5.0.2", "ucx ofi"), 4) == tcp);
+  }
+}
+
+TEST_CASE("a fast network at one process is a fast network of the job") {
+  for (const bool fast : {false, true}) {
+    Job job(2);
+    Hello other = hello_of(1, 2, "b");
+    other.fast = fast;
+    Process joined = job.join(other);
+    REQUIRE(joined.hear() == "wait");
+    const std::string text = std::string(" (vector,(0,2,1)) ") + (fast ? "fast" : "tcp") + " rank 0 (process 100 on host)";
+    REQUIRE(joined.hear().ends_with(text));
+    REQUIRE(job.root.hear().ends_with(text));
+  }
 }
 
 TEST_CASE("all processes get all keys at the end of a barrier") {

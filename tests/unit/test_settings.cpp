@@ -69,6 +69,14 @@ TEST_CASE("settings come from the environment, nonsense is named") {
   setenv("WEIR_INTERFACE", "eth1", 1);
   REQUIRE(read_settings().network_interface == "eth1");
   unsetenv("WEIR_INTERFACE");
+  REQUIRE(read_settings().connections == 1);
+  for (const char* nonsense : {"", "many", "0", "17", "-1", "2x"}) {
+    setenv("WEIR_CONNECTIONS", nonsense, 1);
+    REQUIRE_THROWS_WITH(read_settings(), ContainsSubstring("WEIR_CONNECTIONS is '" + std::string(nonsense) + "': it must be"));
+  }
+  setenv("WEIR_CONNECTIONS", "4", 1);
+  REQUIRE(read_settings().connections == 4);
+  unsetenv("WEIR_CONNECTIONS");
   setenv("WEIR_DUMP_SIGNAL", "", 1);
   REQUIRE(read_settings().dump_signal == 0);
   unsetenv("WEIR_DUMP_SIGNAL");

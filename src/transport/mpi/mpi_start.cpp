@@ -45,7 +45,7 @@ bool detail::start_mpi(int thread_level) {
   }
   // Never destroyed: MPI uses it until the process ends.
   auto* const job = new bootstrap::Job(launch, read_settings());
-  job->before_init();
+  job->before_init(mpi_library_version());
   initialise(thread_level);
   job->after_init();
   return true;

@@ -29,7 +29,7 @@ constexpr std::int64_t message_piece = std::int64_t{1} << 20;
 static_assert(Transport::longest_open_message <= message_piece, "what has no agreed size is one piece");
 // MPI counts are ints. This size also avoids the corner cases of implementations at 2 GiB.
 constexpr std::int64_t allreduce_piece = std::int64_t{1} << 30;
-constexpr std::int64_t pieces_in_flight = 4;
+constexpr std::int64_t fewest_in_flight = 4, most_in_flight = 16;
 
 void check(int code, std::string_view what) {
   if (code == MPI_SUCCESS) return;
@@ -64,7 +64,10 @@ void announce_finalize() {
 
 class MpiTransport final : public Transport, private SharedSegments, private NativeAllreduce, private LibraryLife {
  public:
-  MpiTransport(MPI_Comm comm, int rank, int size) : Transport(rank, size), comm_(comm) {
+  /// `paths`: communicators of the same ranks, which the pieces of a message take in turn. MPICH gives each connections of its own.
+  MpiTransport(std::vector<MPI_Comm> paths, int rank, int size)
+      : Transport(rank, size), comm_(paths.front()), paths_(std::move(paths)) {
+    in_flight_ = std::clamp<std::int64_t>(2 * std::ssize(paths_), fewest_in_flight, most_in_flight);
     watch_forks();
     int found = 0;
     int* upper_bound = nullptr;
@@ -89,7 +92,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     // exception unwinds, for peers that do not know of it.
     if (!mpi_is_running() || abandoned_ || std::uncaught_exceptions() > exceptions_) return;
     for (MPI_Comm& lane : lanes_) MPI_Comm_free(&lane);
-    MPI_Comm_free(&comm_);
+    for (MPI_Comm& path : paths_) MPI_Comm_free(&path);
   }
 
   [[nodiscard]] std::string name() const override { return fmt::format("mpi ({})", mpi_library_name(mpi_library_version())); }
@@ -115,15 +118,15 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
     MPI_Group_free(&all);
     check(code, "MPI_Comm_create_group");
-    return over(made);
+    return over({made});
   }
-  /// Makes the transport over `comm`, which it owns from now on.
-  static std::unique_ptr<Transport> over(MPI_Comm comm) {
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  /// Makes the transport over `paths`, which it owns from now on.
+  static std::unique_ptr<Transport> over(std::vector<MPI_Comm> paths) {
+    for (const MPI_Comm path : paths) MPI_Comm_set_errhandler(path, MPI_ERRORS_RETURN);
     int rank = 0, size = 0;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &size);
-    return std::make_unique<MpiTransport>(comm, rank, size);
+    MPI_Comm_rank(paths.front(), &rank);
+    MPI_Comm_size(paths.front(), &size);
+    return std::make_unique<MpiTransport>(std::move(paths), rank, size);
   }
   void push(int tag) override {
     for (std::size_t i = 0; i < backlog_.size();) {
@@ -170,7 +173,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     DataType type{};  // of an allreduce
     std::int64_t piece_bytes = 1;
     std::int64_t pieces = 0, posted = 0, done = 0;
-    std::array<MPI_Request, pieces_in_flight> requests{};
+    std::array<MPI_Request, most_in_flight> requests{};
   };
 
   [[nodiscard]] std::string why_not_running() const override {
@@ -232,7 +235,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
   void post_more(int index) {
     while (index >= 0) {
       Message& m = message(index);
-      while (m.posted < m.pieces && m.posted - m.done < pieces_in_flight) post_piece(index, m);
+      while (m.posted < m.pieces && m.posted - m.done < in_flight_) post_piece(index, m);
       if (m.posted < m.pieces) return;
       std::erase(backlog_, index);
       index = first_in_backlog(index);
@@ -243,11 +246,12 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     const Slot& s = slot(index);
     char* const data = m.data + m.posted * m.piece_bytes;
     const int bytes = static_cast<int>(std::min(m.piece_bytes, s.bytes - m.posted * m.piece_bytes));
-    MPI_Request* const request = &m.requests[static_cast<std::size_t>(m.posted % pieces_in_flight)];
+    MPI_Request* const request = &m.requests[static_cast<std::size_t>(m.posted % most_in_flight)];
+    const MPI_Comm path = paths_[static_cast<std::size_t>(m.posted) % paths_.size()];
     if (s.kind == Kind::send) {
-      check(MPI_Isend(data, bytes, MPI_BYTE, s.peer, s.tag, comm_, request), "MPI_Isend");
+      check(MPI_Isend(data, bytes, MPI_BYTE, s.peer, s.tag, path, request), "MPI_Isend");
     } else if (s.kind == Kind::receive) {
-      check(MPI_Irecv(data, bytes, MPI_BYTE, s.peer, s.tag, comm_, request), "MPI_Irecv");
+      check(MPI_Irecv(data, bytes, MPI_BYTE, s.peer, s.tag, path, request), "MPI_Irecv");
     } else {
       const bool single = m.type == DataType::float32;
       check(MPI_Iallreduce(MPI_IN_PLACE, data, bytes / (single ? 4 : 8), single ? MPI_FLOAT : MPI_DOUBLE, MPI_SUM,
@@ -282,7 +286,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     while (m.done < m.posted) {
       int done = 0;
       MPI_Status status;
-      check(MPI_Test(&m.requests[static_cast<std::size_t>(m.done % pieces_in_flight)], &done, &status), "MPI_Test");
+      check(MPI_Test(&m.requests[static_cast<std::size_t>(m.done % most_in_flight)], &done, &status), "MPI_Test");
       if (!done) return;
       const Slot& s = slot(index);
       if (s.kind == Kind::receive) check_size(status, std::min(m.piece_bytes, s.bytes - m.done * m.piece_bytes), s);
@@ -306,7 +310,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     if (slot(index).kind == Kind::allreduce) return;  // MPI can neither cancel nor free these
     Message& m = message(index);
     for (std::int64_t piece = m.done; piece < m.posted; ++piece) {
-      MPI_Request& request = m.requests[static_cast<std::size_t>(piece % pieces_in_flight)];
+      MPI_Request& request = m.requests[static_cast<std::size_t>(piece % most_in_flight)];
       if (request == MPI_REQUEST_NULL) continue;
       if (slot(index).kind == Kind::receive) MPI_Cancel(&request);
       MPI_Request_free(&request);
@@ -321,7 +325,9 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
   [[nodiscard]] Message& message(int index) { return messages_[static_cast<std::size_t>(index)]; }
 
   MPI_Comm comm_;
-  int notice_tag_ = 0;  // larger than all tags of messages
+  std::vector<MPI_Comm> paths_;                // comm_, and its duplicates if there are to be several connections
+  std::int64_t in_flight_ = fewest_in_flight;  // pieces of a message
+  int notice_tag_ = 0;                         // larger than all tags of messages
   bool abandoned_ = false;
   int exceptions_ = std::uncaught_exceptions();  // the number when this was constructed
   std::vector<MPI_Comm> lanes_;
@@ -334,42 +340,43 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
 
 namespace {
 
-struct Copying {
+/// What all ranks make together.
+struct Making {
   MPI_Comm copy = MPI_COMM_NULL;
-  MPI_Request request = MPI_REQUEST_NULL;
+  int connections = 1;  // rank 0's
+  char sent = 0;
+  std::vector<char> received{};
+  std::vector<MPI_Request> requests{MPI_REQUEST_NULL};
+
+  bool done() {
+    int all = 0;
+    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return all != 0;
+  }
 };
 
-/// Copies that not all ranks have joined in time: MPI may still write to them. Never destroyed.
+/// What not all ranks have joined in time: MPI may still write to it. Never destroyed.
 struct Unfinished {
   std::mutex mutex;
-  std::vector<std::shared_ptr<Copying>> list;
+  std::vector<std::shared_ptr<Making>> list;
 };
 Unfinished& unfinished() {
   static Unfinished& only = *new Unfinished;
   return only;
 }
 
-/// Returns a copy of `comm`. Throws Error(WEIR_ERR_TIMEOUT) if a rank does not join in time.
-MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
-#ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that stay away
-  MPI_Comm copy = MPI_COMM_NULL;
-  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
-  return copy;
-#endif
-  auto copying = std::make_shared<Copying>();
-  check(MPI_Comm_idup(comm, &copying->copy, &copying->request), "MPI_Comm_idup");
+/// Waits until all ranks have joined. Throws Error(WEIR_ERR_TIMEOUT) if one does not in time.
+void finish(std::shared_ptr<Making> making, MPI_Comm comm, double timeout_seconds) {
   const auto begin = std::chrono::steady_clock::now();
   while (true) {
-    int done = 0;
-    check(MPI_Test(&copying->request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done) return copying->copy;
+    if (making->done()) return;
     if (lost_rank() != nullptr || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds)
       break;
     give_way();
   }
   {
     const std::lock_guard lock(unfinished().mutex);
-    unfinished().list.push_back(std::move(copying));
+    unfinished().list.push_back(std::move(making));
   }
   int rank = 0;
   MPI_Comm_rank(comm, &rank);
@@ -378,20 +385,65 @@ MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
        timeout_seconds);
 }
 
+/// Returns a copy of `comm`.
+MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
+#ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that stay away
+  MPI_Comm copy = MPI_COMM_NULL;
+  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+#else
+  const auto making = std::make_shared<Making>();
+  check(MPI_Comm_idup(comm, &making->copy, making->requests.data()), "MPI_Comm_idup");
+  finish(making, comm, timeout_seconds);
+  MPI_Comm copy = making->copy;
+#endif
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
+}
+
+/// Returns what rank 0 gives.
+int of_rank_0(int connections, MPI_Comm comm, double timeout_seconds) {
+#ifdef SMPI_H  // one connection is as fast as several, and none takes simulated time
+  return 1;
+#endif
+  const auto making = std::make_shared<Making>();
+  making->connections = connections;
+  check(MPI_Ibcast(&making->connections, 1, MPI_INT, 0, comm, making->requests.data()), "MPI_Ibcast");
+  finish(making, comm, timeout_seconds);
+  return making->connections;
+}
+
+/// Sends a byte from every rank to every other. MPICH opens a connection in the first MPI_Isend, which then waits for the peer. If
+/// that peer is in an MPI_Isend over another communicator, and so on around a circle of ranks, all wait for ever.
+void open_connections(MPI_Comm path, int rank, int size, double timeout_seconds) {
+  const auto making = std::make_shared<Making>();
+  making->received.resize(static_cast<std::size_t>(size));
+  making->requests.assign(2 * static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+  MPI_Request* request = making->requests.data();
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    char& byte = making->received[static_cast<std::size_t>(peer)];
+    check(MPI_Irecv(&byte, 1, MPI_BYTE, peer, setup_tag, path, request++), "MPI_Irecv");
+  }
+  for (int i = 1; i < size; ++i)
+    check(MPI_Isend(&making->sent, 1, MPI_BYTE, (rank + i) % size, setup_tag, path, request++), "MPI_Isend");
+  finish(making, path, timeout_seconds);
+}
+
 }  // namespace
 
 bool detail::all_copies_made() {
   const std::lock_guard lock(unfinished().mutex);
-  std::erase_if(unfinished().list, [](const std::shared_ptr<Copying>& copying) {
+  std::erase_if(unfinished().list, [](const std::shared_ptr<Making>& making) {
     int done = 0;
-    if (MPI_Test(&copying->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done == 0) return false;
-    MPI_Comm_free(&copying->copy);
+    MPI_Testall(static_cast<int>(making->requests.size()), making->requests.data(), &done, MPI_STATUSES_IGNORE);
+    if (done == 0) return false;
+    if (making->copy != MPI_COMM_NULL) MPI_Comm_free(&making->copy);
     return true;
   });
   return unfinished().list.empty();
 }
 
-std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds) {
+std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds, int connections) {
   check_mpi_library();
   int finalized = 0;
   MPI_Finalized(&finalized);
@@ -402,7 +454,14 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seco
   MPI_Comm_test_inter(comm, &inter);
   require(!inter, "the MPI communicator is an intercommunicator: give an intracommunicator");
   if (comm != MPI_COMM_SELF) refuse_other_launcher();
-  return MpiTransport::over(copy_of(comm, timeout_seconds));
+  std::vector<MPI_Comm> paths = {copy_of(comm, timeout_seconds)};
+  int rank = 0, size = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  connections = size > 1 ? of_rank_0(connections, paths.front(), timeout_seconds) : 1;
+  while (static_cast<int>(paths.size()) < connections) paths.push_back(copy_of(paths.front(), timeout_seconds));
+  for (std::size_t i = 0; paths.size() > 1 && i < paths.size(); ++i) open_connections(paths[i], rank, size, timeout_seconds);
+  return MpiTransport::over(std::move(paths));
 }
 
 const TransportRow transport_mpi{.name = "mpi",

@@ -11,6 +11,7 @@ namespace weir {
 
 /// Makes a transport over a duplicate of `comm`. Collective. Throws Error(WEIR_ERR_ARGUMENT) for MPI_COMM_NULL or if MPI is not
 /// running, Error(WEIR_ERR_TIMEOUT) if not all ranks call it in time, and Error(WEIR_ERR_UNSUPPORTED) on another MPI than Weir's.
-[[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds);
+/// `connections`: among how many duplicates large messages are divided; that of rank 0 counts.
+[[nodiscard]] std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seconds, int connections = 1);
 
 }  // namespace weir
