@@ -23,14 +23,16 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start_by_store() -> None:
-    """Collective over the ranks of torch.distributed, if it has several. Starts MPI for them, whatever has started the processes:
-    rank 0's address and a free port travel through PyTorch's store. Does nothing where MPI runs already, or where its own launcher
-    has started the processes."""
-    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
+def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0) -> None:
+    """Collective over the ranks of torch.distributed, or over the `ranks` that share `store`. If they are several, starts MPI for
+    them, whatever has started the processes: rank 0's address and a free port travel through PyTorch's store. Does nothing where MPI
+    runs already, or where its own launcher has started the processes."""
+    if store is None:
+        if not dist.is_available() or not dist.is_initialized():
+            return
+        store, rank, ranks = dist.distributed_c10d._get_default_store(), dist.get_rank(), dist.get_world_size()
+    if ranks == 1:
         return
-    store = dist.distributed_c10d._get_default_store()
-    rank = dist.get_rank()
     where = ""
     if rank == 0:
         try:
@@ -42,7 +44,7 @@ def start_by_store() -> None:
         raise StateError("rank 0 finds no port on which it can listen: its own error says why")
     host, port = where.rsplit(" ", 1)
     ports = f"{port}-{min(int(port) + 15, 65535)}"
-    ours = {"RANK": rank, "WORLD_SIZE": dist.get_world_size(), "MASTER_ADDR": host, "MASTER_PORT": port, "WEIR_PORTS": ports}
+    ours = {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": host, "MASTER_PORT": port, "WEIR_PORTS": ports}
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update({name: str(value) for name, value in ours.items()})
     try:
