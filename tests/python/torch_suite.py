@@ -7,7 +7,6 @@ Usage: torch_suite.py RANKS BACKEND OUT.json [NAME...]    runs the tests, or tho
 With the backend "as-gloo", Weir is registered under the name "gloo": PyTorch's tests then skip nothing that they run with Gloo,
 and expect what Gloo does, texts of errors included. Needs PyTorch's requirements for tests: expecttest and hypothesis.
 """
-import atexit
 import json
 import os
 import pathlib
@@ -32,15 +31,13 @@ def main():
     if len(sys.argv) < 4:
         sys.exit(__doc__)
     ranks, backend, out, names = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4:]
-    os.environ.update(WORLD_SIZE=ranks, BACKEND="gloo" if backend == "as-gloo" else backend, TEMP_DIR=os.environ.get("TMPDIR", "/tmp"),
-                      GLOO_SOCKET_IFNAME="lo", WEIR_INTERFACE="lo", MASTER_ADDR="127.0.0.1")
-    import tempfile
-    os.environ["TEMP_DIR"] = tempfile.mkdtemp()
+    os.environ.update(WORLD_SIZE=ranks, BACKEND="gloo" if backend == "as-gloo" else backend, MASTER_ADDR="127.0.0.1",
+                      GLOO_SOCKET_IFNAME="lo", WEIR_INTERFACE="lo")
 
     import torch
     import torch.distributed as dist
     if backend != "gloo":
-        from weir import _torch_group
+        from weir import _handles, _torch_group
 
         def create(opts, options):
             opts.process_group = None  # the group has no other backend
@@ -49,7 +46,6 @@ def main():
         _torch_group.register()
         if backend == "as-gloo":
             dist.Backend._plugins["GLOO"] = dist.Backend._BackendPlugin(create, True)
-    from torch.testing._internal.common_distributed import TEST_SKIPS
     from torch.testing._internal.distributed import distributed_test
     from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
@@ -62,18 +58,14 @@ def main():
             super().setUp()
             self._start_processes(torch.multiprocessing.get_context("fork").Process)  # spawned processes would each import torch again
 
-        def _barrier(self, *arguments, **keywords):
-            try:
-                super()._barrier(*arguments, **keywords)
-            except FileNotFoundError:  # the other ranks have skipped the test
-                sys.exit(TEST_SKIPS["generic"].exit_code)
-
         @classmethod
         def _run(cls, *arguments, **keywords):
             try:
                 super()._run(*arguments, **keywords)
             finally:
-                atexit._run_exitfuncs()  # which multiprocessing leaves out after a fork
+                if backend != "gloo":  # multiprocessing calls no functions of atexit after a fork
+                    _torch_group.close_all()
+                    _handles.end()
 
     outcomes = {}
 

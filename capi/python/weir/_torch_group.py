@@ -207,8 +207,8 @@ class Work(dist._Work):  # type: ignore[misc]
         while not self._settled(min(SLICE, max(end - time.monotonic(), 0.0))):
             if time.monotonic() >= end:
                 raise dist.DistBackendError(
-                    f"Timed out waiting {limit * 1000:.0f}ms for {self._name}: not all ranks of the group have called it, or one of "
-                    "them has ended"
+                    f"{self._name}: Timed out waiting {limit * 1000:.0f}ms for the other ranks of the group: not all of them have "
+                    "called it, or one of them has ended"
                 )
         if self._error is not None:
             raise self._error
@@ -371,6 +371,10 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         self._sequence = 0
         self._barriers = 0
 
+    # The properties of the base class would call themselves.
+    supports_coalescing = supports_splitting = supports_shrinking = supports_reconfigure = supports_window = False
+    _supports_time_estimate = False
+
     def getBackendName(self) -> str:
         return "weir"
 
@@ -401,7 +405,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
                 old._settled(0.0)
         return kind(self._calls, name, seconds if seconds > 0 else self._timeout, results)
 
-    def allreduce(self, tensors: Sequence[Any], opts: Any) -> Work:
+    def allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         if any(tensor.layout == torch.sparse_coo for tensor in tensors):
             if len(tensors) != 1:
                 raise ValueError("all_reduce takes one sparse tensor at a time")
@@ -415,7 +419,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
 
     allreduce_coalesced = allreduce
 
-    def allreduce_sparse(self, tensors: Sequence[Any], opts: Any) -> Work:
+    def allreduce_sparse(self, tensors: Sequence[Any], opts: Any) -> Any:
         (tensor,) = tensors
         if tensor.device.type != "cpu":
             raise ValueError(f"the weir backend takes tensors in host memory: this one is on {tensor.device}")
@@ -425,7 +429,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         divide = self._ranks if opts.reduceOp.op.name == "AVG" else 1
         return work._begin(sum_sparse(work._start, tensor, self._me, self._ranks, divide))
 
-    def reduce(self, tensors: Sequence[Any], opts: Any) -> Work:
+    def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         operands = [(host(tensor), *operand(host(tensor), opts.reduceOp)) for tensor in tensors]
         work = self._work("reduce", opts, list(tensors))
         for tensor, buffer, code, operation in operands:
@@ -434,7 +438,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             work._start("reduce", recv=buffer, count=buffer.numel(), type=code, operation=operation, peer=opts.rootRank)
         return work
 
-    def broadcast(self, tensors: Sequence[Any], opts: Any) -> Work:
+    def broadcast(self, tensors: Sequence[Any], opts: Any) -> Any:
         buffers = [host(tensor).contiguous() for tensor in tensors]
         work = self._work("broadcast", opts, list(tensors))
         for tensor, buffer in zip(tensors, buffers):
@@ -455,7 +459,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             raise ValueError(f"{name}: the list has {len(outputs)} tensors: give one for each of the {self._ranks} ranks")
         return [of_size(output, tensor.numel(), tensor, f"{name}: a tensor of the list") for output in outputs]
 
-    def allgather(self, output_lists: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Work:
+    def allgather(self, output_lists: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         outputs = [self._outputs(output, tensor, "all_gather") for output, tensor in zip(output_lists, inputs)]
         buffers = [host(tensor).contiguous() for tensor in inputs]
         work = self._work("all_gather", opts, [list(output) for output in output_lists])
@@ -463,10 +467,10 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             self._gathered(work, "all_gather", output, buffer)
         return work
 
-    def allgather_coalesced(self, output_lists: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Work:
+    def allgather_coalesced(self, output_lists: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         return self.allgather([[output[i] for output in output_lists] for i in range(len(inputs))], inputs, opts)
 
-    def all_gather_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Work:
+    def all_gather_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
         pairs = []
         for output, tensor in zip(outputs, inputs):
             buffer = host(tensor).contiguous()
@@ -479,10 +483,10 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
                 self._gathered(work, "all_gather", output.chunk(self._ranks), buffer)
         return work
 
-    def all_gather_single(self, output: Any, tensor: Any, opts: Any) -> Work:
+    def all_gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         return self.all_gather_single_coalesced([output], [tensor], opts)
 
-    def gather(self, output_lists: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Work:
+    def gather(self, output_lists: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         (tensor,) = inputs
         root = self._me == opts.rootRank
         outputs = self._outputs(output_lists[0], tensor, "gather") if root else []
@@ -491,10 +495,10 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         self._gathered(work, "gather", outputs, buffer, opts.rootRank)
         return work
 
-    def gather_single(self, output: Any, tensor: Any, opts: Any) -> Work:
+    def gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         return self.gather([output.chunk(self._ranks)] if self._me == opts.rootRank else [], [tensor], opts)
 
-    def scatter(self, outputs: Sequence[Any], input_lists: Sequence[Sequence[Any]], opts: Any) -> Work:
+    def scatter(self, outputs: Sequence[Any], input_lists: Sequence[Sequence[Any]], opts: Any) -> Any:
         (output,) = outputs
         output = host(output)
         root = self._me == opts.rootRank
@@ -506,7 +510,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         work._start("scatter", send=send, recv=room, count=room.numel(), type=moved(room), peer=opts.rootRank)
         return work
 
-    def _reduce_scattered(self, name: str, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Work:
+    def _reduce_scattered(self, name: str, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
         pairs = []
         for output, tensor in zip(outputs, inputs):
             output = host(output)
@@ -523,20 +527,20 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             work._start("reduce_scatter", send=send, recv=room, count=room.numel(), type=code, operation=operation)
         return work
 
-    def reduce_scatter(self, outputs: Sequence[Any], input_lists: Sequence[Sequence[Any]], opts: Any) -> Work:
+    def reduce_scatter(self, outputs: Sequence[Any], input_lists: Sequence[Sequence[Any]], opts: Any) -> Any:
         inputs = [
             torch.cat([part.reshape(-1) for part in self._outputs(parts, output, "reduce_scatter")])
             for output, parts in zip(outputs, input_lists)
         ]
         return self._reduce_scattered("reduce_scatter", outputs, inputs, opts)
 
-    def reduce_scatter_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Work:
+    def reduce_scatter_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
         return self._reduce_scattered("reduce_scatter_tensor", outputs, inputs, opts)
 
-    def reduce_scatter_single(self, output: Any, tensor: Any, opts: Any) -> Work:
+    def reduce_scatter_single(self, output: Any, tensor: Any, opts: Any) -> Any:
         return self._reduce_scattered("reduce_scatter_tensor", [output], [tensor], opts)
 
-    def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Work:
+    def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
         if len(outputs) != self._ranks or len(inputs) != self._ranks:
             raise ValueError(f"all_to_all takes {self._ranks} tensors in each list, one for each rank")
         send = torch.cat([host(tensor).reshape(-1) for tensor in inputs])
@@ -564,7 +568,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
                                f"ranks; together they are its {rows} rows")
         return [size * (tensor.numel() // rows if rows else 0) for size in sizes]
 
-    def all_to_all_single(self, output: Any, tensor: Any, output_sizes: Sequence[int], input_sizes: Sequence[int], opts: Any) -> Work:
+    def all_to_all_single(self, output: Any, tensor: Any, output_sizes: Sequence[int], input_sizes: Sequence[int], opts: Any) -> Any:
         send, out = host(tensor).contiguous(), host(output)
         if out.dtype != send.dtype:
             raise ValueError(f"all_to_all_single: the output is of {out.dtype}, the input of {send.dtype}")
@@ -582,13 +586,13 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             raise ValueError(f"the tag is {tag}: it must be from 0 to {(1 << 24) - 1}")
         return host(tensors[0])
 
-    def send(self, tensors: Sequence[Any], peer: int, tag: int) -> Work:
+    def send(self, tensors: Sequence[Any], peer: int, tag: int) -> Any:
         buffer = self._one(tensors, tag).contiguous()
         work = self._work("send", None, list(tensors))
         work._start("send", send=buffer, count=buffer.numel(), type=moved(buffer), peer=peer, tag=tag)
         return work
 
-    def recv(self, tensors: Sequence[Any], peer: int, tag: int) -> Work:
+    def recv(self, tensors: Sequence[Any], peer: int, tag: int) -> Any:
         tensor = self._one(tensors, tag)
         room = tensor.contiguous()
         work = self._work("recv", None, list(tensors))
@@ -596,10 +600,10 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         work._start("receive", recv=room, count=room.numel(), type=moved(room), peer=peer, tag=tag)
         return work
 
-    def recv_anysource(self, tensors: Sequence[Any], tag: int) -> Work:
+    def recv_anysource(self, tensors: Sequence[Any], tag: int) -> Any:
         return self.recv(tensors, -1, tag)
 
-    def barrier(self, opts: Any) -> Work:
+    def barrier(self, opts: Any) -> Any:
         work: Work = self._work("barrier", opts, [])
         work._start("barrier")
         return work
@@ -607,8 +611,10 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         """Goes through PyTorch's store, so that rank 0 can name the ranks that are late."""
         limit = opts if isinstance(opts, datetime.timedelta) else getattr(opts, "timeout", None)
-        if limit is None or limit.total_seconds() <= 0:
+        if limit is None or limit.total_seconds() < 0:
             limit = datetime.timedelta(seconds=self._timeout)
+        if not limit:
+            raise RuntimeError(f"Rank {self._me} timed out in monitoredBarrier")
         self._barriers += 1
         key = f"weir/monitored/{self._barriers}"
         if self._me:
