@@ -303,13 +303,14 @@ struct weir_group {
     bool done = true;
     weir_status status = WEIR_OK;
     std::string error;
+    const double slice = testing_.empty() ? 1e-3 : 1e-4;
     lock.unlock();
     try {
       if (operation_ == nullptr) {
         auto started = std::make_unique<weir::Operation>(plan_for(call.what).start_raw(call.what.recv, nullptr, call.what.count));
         operation_ = std::move(started);
       }
-      done = operation_->wait_for(1e-4);
+      done = operation_->wait_for(slice);
     } catch (const weir::Error& caught) {
       status = caught.status();
       error = caught.what();

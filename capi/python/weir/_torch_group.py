@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from ._handles import Process
 from ._library import check, lib
-from ._torch_sparse import sum_sparse
+from ._torch_sparse import Sum
 from ._torch_start import start_by_store
 from .communicator import initialise
 from ._types import Error, StateError, UnsupportedError
@@ -290,11 +290,13 @@ class Turns(Work):
         return self._over.wait(seconds)
 
 
-@FUNCTION
-def called_at_end(number: int) -> None:
+def hear(number: int) -> None:
     work = Calls.works.get(number)
     if work is not None:
         work._watch()
+
+
+called_at_end = FUNCTION(hear)
 
 
 class Calls:
@@ -427,7 +429,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             raise ValueError("a sparse tensor can only be reduced with SUM or AVG, and not as bool")
         work = self._work("all_reduce of a sparse tensor", opts, list(tensors), Turns)
         divide = self._ranks if opts.reduceOp.op.name == "AVG" else 1
-        return work._begin(sum_sparse(work._start, tensor, self._me, self._ranks, divide))
+        return work._begin(Sum(work._start, tensor, self._me, self._ranks, divide).steps())
 
     def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         operands = [(host(tensor), *operand(host(tensor), opts.reduceOp)) for tensor in tensors]
@@ -550,7 +552,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             raise ValueError("all_to_all: the tensors have different types")
         work = self._work("all_to_all", opts, list(outputs))
         work._at_end.append(
-            lambda: [out.detach().copy_(part.view(out.shape)) for out, part in zip(outputs, room.split(counts))]  # type: ignore
+            lambda: [out.detach().copy_(part.view(out.shape)) for out, part in zip(outputs, room.split(counts))]
         )
         sizes = [tensor.numel() for tensor in inputs]
         work._start("all_to_all_v", send=send, recv=room, send_counts=sizes, recv_counts=counts, type=moved(send))

@@ -1,14 +1,16 @@
-"""The sum of sparse COO tensors over ranks, exactly. Each rank sums a range of the indices."""
+"""The exact sum of sparse COO tensors over ranks."""
 from __future__ import annotations
 
 import zlib
-from typing import Any, Callable, Generator, List, Tuple
+from typing import Any, Callable, Dict, Generator, List, Tuple
 
 import numpy as np
 import torch
 
 Start = Callable[..., int]
-FLOAT, BYTE, LONG = 8, 0, 4  # codes of types
+SMALL = 1 << 17  # bytes of a rank's values: up to there, fewer steps matter more than fewer bytes
+BYTE, LONG = 0, 4  # codes of types
+KINDS: Dict[int, Tuple[Any, int]] = {1: (np.uint8, 2**8 - 1), 2: (np.uint16, 2**16 - 1), 4: (np.uint32, 2**32 - 1), 8: (np.int64, 2**63 - 1)}
 
 
 def gaps(positions: Any, first: int) -> Tuple[Any, int]:
@@ -16,83 +18,106 @@ def gaps(positions: Any, first: int) -> Tuple[Any, int]:
     largest number of the width stands for a distance without an entry."""
     distances = np.diff(positions, prepend=first)
     mean = (int(positions[-1]) - first) // len(positions) if len(positions) else 0
-    kind = np.uint8 if mean < 100 else np.uint16 if mean < 25000 else np.uint32 if mean < 2**31 else np.int64
-    most = np.iinfo(kind).max
+    width = 1 if mean < 100 else 2 if mean < 25000 else 4 if mean < 2**31 else 8
+    kind, most = KINDS[width]
     empty = distances // most
     coded = np.full(len(positions) + int(empty.sum()), most, kind)
     coded[np.cumsum(empty + 1) - 1] = distances % most
-    return coded.view(np.uint8), np.dtype(kind).itemsize
+    return coded.view(np.uint8), width
 
 
 def positions_of(coded: Any, width: int, first: int) -> Any:
     """Returns the positions that gaps() has coded."""
-    kind = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}[width]
+    kind, most = KINDS[width]
     distances = coded.view(kind)
-    return (np.cumsum(distances, dtype=np.int64) + first)[distances != np.iinfo(kind).max]
+    return (np.cumsum(distances, dtype=np.int64) + first)[distances != most]
 
 
-def sum_sparse(start: Start, tensor: Any, rank: int, ranks: int, divide: int) -> Generator[int, None, None]:
-    """Sums `tensor` over the ranks, in place. Yields after each step, whose calls have to be over then.
+class Sum:
+    """The sum of one tensor. Indices travel as distances from one to the next.
 
-    Every rank sends each other one its entries of that rank's range. The rank sums them in the order of ranks, and sends the sums to
-    all. Indices travel as distances."""
-    given = tensor.coalesce()
-    sizes, sparse, dtype = given.shape, given.sparse_dim(), given.dtype
-    wide = dtype if not dtype.is_floating_point or dtype.itemsize >= 4 else torch.float32
-    dense = sizes[sparse:]
-    elements = int(np.prod(sizes[:sparse], dtype=object))
-    width = int(np.prod(dense, dtype=np.int64))  # elements of an entry
-    indices = given.indices().numpy()
-    values = given.values().contiguous()
-    flat = np.ravel_multi_index(tuple(indices), sizes[:sparse]) if sparse > 1 else indices[0] if sparse else np.zeros(len(values), int)
-    bounds = [elements * part // ranks for part in range(ranks + 1)]
-    cuts = np.searchsorted(flat, bounds)
-    parts = [gaps(flat[cuts[to] : cuts[to + 1]], bounds[to]) for to in range(ranks)]
+    Small tensors go to all ranks, each of which sums them. Of a larger one, every rank sends each other one its entries of that rank's
+    range of indices. That rank sums them, and sends the sums to all. Either way, the sums are in the order of ranks."""
 
-    # How much each rank sends to each other one, and whether all have the same shape.
-    agreed = zlib.crc32(repr((tuple(sizes), sparse, dtype)).encode())
-    mine = np.array([(cuts[to + 1] - cuts[to], len(coded), wide_by, agreed) for to, (coded, wide_by) in enumerate(parts)], np.int64)
-    theirs = torch.empty((ranks, 4), dtype=torch.int64)
-    fours = [4] * ranks
-    yield start("all_to_all_v", send=torch.from_numpy(mine), recv=theirs, send_counts=fours, recv_counts=fours, type=LONG, in_turn=1)
-    if (theirs[:, 3] != agreed).any():
-        others = [peer for peer in range(ranks) if theirs[peer, 3] != agreed]
-        raise ValueError(f"all_reduce: the sparse tensors of ranks {others} have another shape, type or number of sparse dimensions "
-                         f"than this one, {tuple(sizes)} of {dtype}")
-    entries, lengths, widths = (theirs[:, column].tolist() for column in range(3))
-    itemsize = values.element_size() * width
-    positions = torch.empty(sum(lengths), dtype=torch.uint8)
-    received = values.new_empty((sum(entries), *dense))
-    coded = torch.from_numpy(np.concatenate([coded for coded, _ in parts]))
-    start("all_to_all_v", send=coded, recv=positions, send_counts=[len(c) for c, _ in parts], recv_counts=lengths, type=BYTE, in_turn=1)
-    yield start(
-        "all_to_all_v", send=values, recv=received, send_counts=mine[:, 0] * itemsize, recv_counts=np.array(entries) * itemsize,
-        type=BYTE, in_turn=1,
-    )  # fmt: skip
-    ends = np.cumsum([0, *lengths])
-    found = [positions_of(positions.numpy()[ends[i] : ends[i + 1]], widths[i], bounds[rank]) for i in range(ranks)]
-    where, inverse = np.unique(np.concatenate(found), return_inverse=True)
-    sums = torch.zeros((len(where), *dense), dtype=wide)
-    sums.index_add_(0, torch.from_numpy(inverse.reshape(-1)), received.to(wide))
-    if divide > 1:
-        sums = sums / divide if dtype.is_floating_point or dtype.is_complex else sums.div_(divide, rounding_mode="trunc")
-    sums = sums.to(dtype)
+    def __init__(self, start: Start, tensor: Any, rank: int, ranks: int, divide: int) -> None:
+        self.start, self.tensor, self.rank, self.ranks, self.divide = start, tensor, rank, ranks, divide
+        given = tensor.coalesce()
+        self.sizes, self.sparse, self.dtype = tuple(given.shape), given.sparse_dim(), given.dtype
+        self.dense = self.sizes[self.sparse :]
+        self.values = given.values().contiguous()
+        self.bytes_of_entry = self.values.element_size() * int(np.prod(self.dense, dtype=np.int64))
+        indices = given.indices().numpy()
+        few = self.sizes[: self.sparse]
+        self.flat = indices[0] if self.sparse == 1 else np.ravel_multi_index(tuple(indices), few) if few else np.zeros(len(self.values), int)
+        elements = int(np.prod(few, dtype=object))
+        self.bounds = [elements * part // ranks for part in range(ranks + 1)]
 
-    # The sums go to all ranks.
-    coded_sums, width_of_sums = gaps(where, bounds[rank])
-    mine = np.array([len(where), len(coded_sums), width_of_sums], np.int64)
-    theirs = torch.empty((ranks, 3), dtype=torch.int64)
-    yield start("all_gather", send=torch.from_numpy(mine), recv=theirs, count=3, type=LONG, in_turn=1)
-    entries, lengths, widths = (theirs[:, column].tolist() for column in range(3))
-    positions = torch.empty(sum(lengths), dtype=torch.uint8)
-    received = values.new_empty((sum(entries), *dense))
-    start("all_gather_v", send=torch.from_numpy(coded_sums), count=len(coded_sums), recv=positions, recv_counts=lengths, type=BYTE, in_turn=1)
-    yield start(
-        "all_gather_v", send=sums, count=len(where) * itemsize, recv=received, recv_counts=np.array(entries) * itemsize, type=BYTE,
-        in_turn=1,
-    )  # fmt: skip
-    ends = np.cumsum([0, *lengths])
-    flat = np.concatenate([positions_of(positions.numpy()[ends[i] : ends[i + 1]], widths[i], bounds[i]) for i in range(ranks)])
-    places: List[Any] = list(np.unravel_index(flat, sizes[:sparse])) if sparse else []
-    indices = np.stack(places) if places else np.zeros((0, len(flat)), np.int64)
-    tensor.copy_(torch.sparse_coo_tensor(torch.from_numpy(indices), received, sizes, is_coalesced=True, check_invariants=False))
+    def gathered(self, numbers: List[int]) -> Generator[int, None, Any]:
+        """Returns the numbers of all ranks, one row for each."""
+        mine = torch.tensor(numbers)
+        theirs = torch.empty((self.ranks, len(numbers)), dtype=torch.int64)
+        yield self.start("all_gather", send=mine, recv=theirs, count=len(numbers), type=LONG, in_turn=1)
+        return theirs.numpy()
+
+    def all_entries(self, flat: Any, values: Any, first: int, begins: List[int]) -> Generator[int, None, Tuple[Any, Any]]:
+        """Returns the positions and values of all ranks. Those of this rank are coded from `first` on."""
+        coded, width = gaps(flat, first)
+        sizes = yield from self.gathered([len(flat), len(coded), width])
+        received = values.new_empty((int(sizes[:, 0].sum()), *self.dense))
+        positions = np.empty(int(sizes[:, 1].sum()), np.uint8)
+        common: Dict[str, Any] = {"type": BYTE, "in_turn": 1}
+        coded, room = torch.from_numpy(coded), torch.from_numpy(positions)
+        self.start("all_gather_v", send=coded, count=len(coded), recv=room, recv_counts=sizes[:, 1], **common)
+        count, counts = len(flat) * self.bytes_of_entry, sizes[:, 0] * self.bytes_of_entry
+        yield self.start("all_gather_v", send=values, count=count, recv=received, recv_counts=counts, **common)
+        parts = np.split(positions, np.cumsum(sizes[:-1, 1]))
+        return np.concatenate([positions_of(*one) for one in zip(parts, sizes[:, 2].tolist(), begins)]), received
+
+    def entries_of_range(self) -> Generator[int, None, Tuple[Any, Any]]:
+        """Returns the positions and values that all ranks have in this rank's range."""
+        cuts = np.searchsorted(self.flat, self.bounds)
+        parts = [gaps(self.flat[cuts[to] : cuts[to + 1]], self.bounds[to]) for to in range(self.ranks)]
+        mine = np.array([(cuts[to + 1] - cuts[to], len(coded), width) for to, (coded, width) in enumerate(parts)])
+        theirs = np.empty_like(mine)
+        common: Dict[str, Any] = {"type": LONG, "in_turn": 1, "send_counts": [3] * self.ranks, "recv_counts": [3] * self.ranks}
+        yield self.start("all_to_all_v", send=torch.from_numpy(mine), recv=torch.from_numpy(theirs), **common)
+        positions = np.empty(int(theirs[:, 1].sum()), np.uint8)
+        received = self.values.new_empty((int(theirs[:, 0].sum()), *self.dense))
+        coded, room = torch.from_numpy(np.concatenate([coded for coded, _ in parts])), torch.from_numpy(positions)
+        common = {"type": BYTE, "in_turn": 1, "send_counts": mine[:, 1], "recv_counts": theirs[:, 1]}
+        self.start("all_to_all_v", send=coded, recv=room, **common)
+        common |= {"send_counts": mine[:, 0] * self.bytes_of_entry, "recv_counts": theirs[:, 0] * self.bytes_of_entry}
+        yield self.start("all_to_all_v", send=self.values, recv=received, **common)
+        found = np.split(positions, np.cumsum(theirs[:-1, 1]))
+        first = self.bounds[self.rank]
+        return np.concatenate([positions_of(one, width, first) for one, width in zip(found, theirs[:, 2].tolist())]), received
+
+    def summed(self, positions: Any, values: Any) -> Tuple[Any, Any]:
+        """Returns each position once, in ascending order, with the sum of its values in their order."""
+        wide = torch.float32 if self.dtype in (torch.bfloat16, torch.float16) else self.dtype
+        once, place = np.unique(positions, return_inverse=True)
+        sums = torch.zeros((len(once), *self.dense), dtype=wide)
+        sums.index_add_(0, torch.from_numpy(place.reshape(-1)), values.to(wide))
+        if self.divide > 1:
+            sums = torch.div(sums, self.divide, rounding_mode=None if sums.is_floating_point() or sums.is_complex() else "trunc")
+        return once, sums.to(self.dtype)
+
+    def steps(self) -> Generator[int, None, None]:
+        """Sums, and writes the result into the tensor. Yields after each step, whose calls have to be over then."""
+        agreed = zlib.crc32(repr((self.sizes, self.sparse, self.dtype)).encode())
+        rows = yield from self.gathered([len(self.flat), agreed])
+        others = [peer for peer in range(self.ranks) if rows[peer, 1] != agreed]
+        if others:
+            raise ValueError(
+                f"all_reduce: the sparse tensors of ranks {others} have another shape, type or number of sparse dimensions than this one, "
+                f"{self.sizes} of {self.dtype}"
+            )
+        if self.ranks < 3 or int(rows[:, 0].max()) * self.bytes_of_entry < SMALL:
+            flat, values = yield from self.all_entries(self.flat, self.values, 0, [0] * self.ranks)
+            flat, values = self.summed(flat, values)
+        else:
+            flat, values = self.summed(*(yield from self.entries_of_range()))
+            flat, values = yield from self.all_entries(flat, values, self.bounds[self.rank], self.bounds)
+        indices = np.stack(np.unravel_index(flat, self.sizes[: self.sparse])) if self.sparse else np.zeros((0, len(flat)), int)
+        result = torch.sparse_coo_tensor(torch.from_numpy(indices), values, self.sizes, is_coalesced=True, check_invariants=False)
+        self.tensor.copy_(result)
