@@ -14,7 +14,6 @@ import torch
 import torch.distributed as dist
 
 import weir.torch
-from weir import _torch_group
 
 WARM, RUNS = 2, 9
 
@@ -36,7 +35,6 @@ def seconds(group, make):
 def main():
     megabytes, density = float(sys.argv[1]) if len(sys.argv) > 1 else 32.0, float(sys.argv[2]) if len(sys.argv) > 2 else 0.01
     elements = int(megabytes * 2**20) // 4
-    _torch_group.register()
     comm = weir.torch.init_process_group(backend="weir")
     groups = {"weir": None, "gloo": dist.new_group(backend="gloo")}
     random = torch.Generator().manual_seed(comm.rank)

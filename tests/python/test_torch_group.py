@@ -22,9 +22,6 @@ SHORT = datetime.timedelta(seconds=1)
 
 @pytest.fixture(scope="module", autouse=True)
 def group(comm):
-    from weir import _torch_group
-
-    _torch_group.register()  # a wheel has an entry point for this
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     weir.torch.init_process_group(comm, backend="weir")
     yield dist.group.WORLD

@@ -37,14 +37,15 @@ def main():
     import torch
     import torch.distributed as dist
     if backend != "gloo":
-        from weir import _handles, _torch_group
+        from weir import _handles, _torch_group, _torch_start
 
-        def create(opts, options):
-            opts.process_group = None  # the group has no other backend
-            return _torch_group.create(opts, options)
-
-        _torch_group.register()
+        _torch_start.register_backend()
         if backend == "as-gloo":
+
+            def create(opts, options):
+                opts.process_group = None  # the group has no other backend
+                return _torch_group.create(opts, options)
+
             dist.Backend._plugins["GLOO"] = dist.Backend._BackendPlugin(create, True)
     from torch.testing._internal.distributed import distributed_test
     from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend

@@ -28,7 +28,6 @@ from .communicator import initialise
 from ._types import Error, StateError, UnsupportedError
 
 C10D: Any = torch._C._distributed_c10d if dist.is_available() else None
-NEEDED = (2, 15)
 MOST = 2**31 - 1  # elements of a call: MPI counts by int
 SLICE = 0.05  # seconds for which a wait may keep signals waiting
 KINDS = (
@@ -735,12 +734,3 @@ def create(opts: Any, options: Any) -> Any:
     backend = Backend(calls, store, rank, size, timeout, options)
     alone = opts.process_group is None or opts.process_group.name() == "custom"
     return Group(store, rank, size, backend) if alone else backend
-
-
-def register() -> None:
-    """Tells torch.distributed of the backend. The entry point of the package."""
-    version = torch.__version__.split("+")[0]
-    if tuple(int(part) for part in version.split(".")[:2]) < NEEDED:
-        raise UnsupportedError(f'the backend "weir" needs PyTorch {NEEDED[0]}.{NEEDED[1]} or later, and this is {version}')
-    if "WEIR" not in dist.Backend._plugins:
-        dist.Backend.register_backend("weir", create, extended_api=True, devices=["cpu"])

@@ -8,12 +8,14 @@ import socket
 import struct
 from typing import Any, Dict, Optional
 
+import torch
 import torch.distributed as dist
 
 from ._handles import Process
-from ._types import ArgumentError, StateError
+from ._types import ArgumentError, StateError, UnsupportedError
 from .communicator import Communicator, initialise
 
+NEEDED = (2, 15)  # of PyTorch, for the backend
 SIOCGIFADDR = 0x8915  # of Linux: the address of a network interface
 
 
@@ -122,3 +124,20 @@ def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo
         store = dist.TCPStore(host, int(port), comm.size, False)
     dist.init_process_group(backend, store=store, rank=comm.rank, world_size=comm.size, **keywords)
     return comm
+
+
+def register_backend() -> None:
+    """Tells torch.distributed of the backend "weir": an entry point of the package, which torch.distributed calls when it meets the
+    name. Importing weir.torch does the same."""
+    version = torch.__version__.split("+")[0]
+    old = tuple(int(part) for part in version.split(".")[:2]) < NEEDED
+
+    def create(*arguments: Any) -> Any:
+        if old:
+            raise UnsupportedError(f"the backend weir needs PyTorch {NEEDED[0]}.{NEEDED[1]} or later, and this is PyTorch {version}")
+        from . import _torch_group
+
+        return _torch_group.create(*arguments)
+
+    if dist.is_available() and not hasattr(dist.Backend, "WEIR"):
+        dist.Backend.register_backend("weir", create, **({} if old else {"extended_api": True, "devices": ["cpu"]}))

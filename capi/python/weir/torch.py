@@ -43,7 +43,7 @@ from ._torch_embedding import Embedding
 from ._torch_fsdp import ShardedGradients, fsdp_hook
 from ._torch_models import SUM_TYPES, contiguous, entry_of, parameters_of, trainable
 from ._torch_optimizer import LayerOptimizer
-from ._torch_start import everybody, init_process_group
+from ._torch_start import everybody, init_process_group, register_backend
 from ._types import AllreduceConfig, ArgumentError, BusyError, Error, FusedTensor, FusionConfig
 from .communicator import Communicator, handle_of
 from .fusion import FusedAllreduce
@@ -64,6 +64,7 @@ __all__ = [
     "init_process_group",
 ]
 
+register_backend()
 STATE_VERSION = 1
 RENEW = "call close(), and make a new one, on all ranks"
 
