@@ -19,34 +19,37 @@ using namespace weir::capi;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using GroupClock = std::chrono::steady_clock;
 
-constexpr std::int64_t large = 1 << 15;  // elements from which on Weir sums: its shared memory then beats MPI's messages
+constexpr std::int64_t fewest_summed = 1 << 15;  // elements from which on Weir sums: its shared memory then beats MPI's messages
 constexpr std::size_t most_plans = 32;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double elapsed_since(GroupClock::time_point begin) { return std::chrono::duration<double>(GroupClock::now() - begin).count(); }
 
-/// Gives the core to others while a thread waits. A slow yield means that others compute on this core: the thread then sleeps.
+/// Gives the core to others while a thread waits. A slow yield means that others compute on this core: the thread then sleeps, for
+/// twice as many turns as after the last slow one.
 class Patience {
  public:
   void wait() {
-    if (naps_ > 0 || seconds_since(progress_) > 1) {
-      --naps_;
+    if (naps_left_ > 0) {
+      --naps_left_;
       std::this_thread::sleep_for(std::chrono::nanoseconds(1));
       return;
     }
-    const auto begin = Clock::now();
+    const auto begin = GroupClock::now();
     sched_yield();
-    if (Clock::now() - begin > std::chrono::microseconds(500)) naps_ = 100;
+    const bool slow = elapsed_since(begin) > 5e-4;
+    naps_ = slow ? std::min(2 * naps_, 6400) : 50;
+    if (slow || elapsed_since(progress_) > 0.1) naps_left_ = naps_;
   }
-  void progress() { progress_ = Clock::now(); }
+  void progress() { progress_ = GroupClock::now(); }
 
  private:
-  int naps_ = 0;
-  Clock::time_point progress_ = Clock::now();
+  int naps_ = 50, naps_left_ = 0;
+  GroupClock::time_point progress_ = GroupClock::now();
 };
 
-void check(int code, const char* call) {
+void succeed(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
   std::string text(MPI_MAX_ERROR_STRING, '\0');
   int length = 0;
@@ -66,7 +69,7 @@ MPI_Op operation_of(std::int32_t operation) {
   return operations.at(static_cast<std::size_t>(operation));
 }
 
-struct Call {
+struct InFlight {
   weir_group_call what{};
   std::int64_t id = 0;
   std::vector<int> send_counts, send_begins, recv_counts, recv_begins;
@@ -94,14 +97,14 @@ std::atomic<std::int64_t> next_id = 1;
 struct weir_group {
  public:
   weir_group(MPI_Comm main, MPI_Comm side) : main_(main), side_(side) {
-    for (MPI_Comm comm : {main_, side_}) check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-    check(MPI_Comm_rank(main_, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(main_, &size_), "MPI_Comm_size");
+    for (MPI_Comm comm : {main_, side_}) succeed(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    succeed(MPI_Comm_rank(main_, &rank_), "MPI_Comm_rank");
+    succeed(MPI_Comm_size(main_, &size_), "MPI_Comm_size");
     thread_ = std::thread([this] { run(); });
   }
 
   std::int64_t start(const weir_group_call& what) {
-    auto call = std::make_unique<Call>();
+    auto call = std::make_unique<InFlight>();
     call->what = what;
     call->id = next_id++;
     take_counts(what.send_counts, size_, call->send_counts, call->send_begins);
@@ -118,7 +121,7 @@ struct weir_group {
 
   bool wait(std::int64_t id, double seconds, int& source) {
     std::unique_lock lock(mutex_);
-    const Call& call = find(id);
+    const InFlight& call = find(id);
     const auto is_over = [&] { return call.finished; };
     if (!finished_.wait_for(lock, std::chrono::duration<double>(seconds), is_over)) return false;
     source = call.source;
@@ -128,14 +131,14 @@ struct weir_group {
 
   bool notify(std::int64_t id, weir_group_function function) {
     const std::lock_guard lock(mutex_);
-    Call& call = find(id);
+    InFlight& call = find(id);
     if (!call.finished) call.function = function;
     return call.finished;
   }
 
   void forget(std::int64_t id) {
     const std::lock_guard lock(mutex_);
-    Call& call = find(id);
+    InFlight& call = find(id);
     need(call.finished, "a call that is in flight cannot be forgotten");
     if (call.queued) queue_.pop_front();
     calls_.erase(id);
@@ -145,12 +148,12 @@ struct weir_group {
   /// Returns the number of calls that are left in flight.
   std::size_t end(double seconds) {
     need(std::this_thread::get_id() != thread_.get_id(), "a process group cannot be destroyed by what its own call has called");
-    const auto begin = Clock::now();
+    const auto begin = GroupClock::now();
     {
       std::unique_lock lock(mutex_);
-      for (Call* const call : testing_)
+      for (InFlight* const call : testing_)
         if (call->what.kind == static_cast<std::int32_t>(GroupCall::receive)) MPI_Cancel(&call->request);
-      while ((!testing_.empty() || operation_ != nullptr) && seconds_since(begin) < seconds)
+      while ((!testing_.empty() || operation_ != nullptr) && elapsed_since(begin) < seconds)
         finished_.wait_for(lock, std::chrono::milliseconds(10));
       stop_ = true;
       work_.notify_all();
@@ -166,27 +169,27 @@ struct weir_group {
   }
 
  private:
-  struct Plan {
+  struct SumPlan {
     std::int64_t count = 0;
     std::int32_t type = 0;
     weir::AllreducePlan plan;
   };
 
-  Call& find(std::int64_t id) {
+  InFlight& find(std::int64_t id) {
     const auto found = calls_.find(id);
     need(found != calls_.end(), "the group has no such call");
     return *found->second;
   }
 
   [[nodiscard]] bool is_sum_of_weir(const weir_group_call& what) const {
-    return size_ > 1 && !what.in_turn && what.kind == static_cast<std::int32_t>(GroupCall::all_reduce) && what.count >= large &&
-           what.operation == static_cast<std::int32_t>(GroupOperation::sum) &&
+    return size_ > 1 && !what.in_turn && what.kind == static_cast<std::int32_t>(GroupCall::all_reduce) &&
+           what.count >= fewest_summed && what.operation == static_cast<std::int32_t>(GroupOperation::sum) &&
            (what.type == static_cast<std::int32_t>(GroupType::float32) ||
             what.type == static_cast<std::int32_t>(GroupType::float64));
   }
 
   /// Hands a call to MPI. Sums of Weir begin with a barrier, so that late ranks are waited for as PyTorch's timeout says.
-  void post(Call& call) {
+  void post(InFlight& call) {
     const weir_group_call& w = call.what;
     const MPI_Comm comm = w.in_turn ? side_ : main_;
     const MPI_Datatype type = type_of(w.type);
@@ -194,46 +197,47 @@ struct weir_group {
     MPI_Request* const request = &call.request;
     if (is_sum_of_weir(w)) {
       call.queued = true;
-      check(MPI_Ibarrier(comm, request), "MPI_Ibarrier");
+      succeed(MPI_Ibarrier(comm, request), "MPI_Ibarrier");
       return;
     }
     int extent = 0;
     MPI_Type_size(type, &extent);
     switch (static_cast<GroupCall>(w.kind)) {
       case GroupCall::barrier:
-        return check(MPI_Ibarrier(comm, request), "MPI_Ibarrier");
+        return succeed(MPI_Ibarrier(comm, request), "MPI_Ibarrier");
       case GroupCall::broadcast:
-        return check(MPI_Ibcast(w.recv, count, type, w.peer, comm, request), "MPI_Ibcast");
+        return succeed(MPI_Ibcast(w.recv, count, type, w.peer, comm, request), "MPI_Ibcast");
       case GroupCall::all_reduce:
-        return check(MPI_Iallreduce(MPI_IN_PLACE, w.recv, count, type, operation_of(w.operation), comm, request), "MPI_Iallreduce");
+        return succeed(MPI_Iallreduce(MPI_IN_PLACE, w.recv, count, type, operation_of(w.operation), comm, request),
+                       "MPI_Iallreduce");
       case GroupCall::reduce:
-        return check(MPI_Ireduce(rank_ == w.peer ? MPI_IN_PLACE : w.recv, w.recv, count, type, operation_of(w.operation), w.peer,
-                                 comm, request),
-                     "MPI_Ireduce");
+        return succeed(MPI_Ireduce(rank_ == w.peer ? MPI_IN_PLACE : w.recv, w.recv, count, type, operation_of(w.operation), w.peer,
+                                   comm, request),
+                       "MPI_Ireduce");
       case GroupCall::all_gather: {
         const bool in_place = w.send == static_cast<const char*>(w.recv) + std::int64_t{rank_} * count * extent;
-        return check(MPI_Iallgather(in_place ? MPI_IN_PLACE : w.send, count, type, w.recv, count, type, comm, request),
-                     "MPI_Iallgather");
+        return succeed(MPI_Iallgather(in_place ? MPI_IN_PLACE : w.send, count, type, w.recv, count, type, comm, request),
+                       "MPI_Iallgather");
       }
       case GroupCall::all_gather_v:
-        return check(
+        return succeed(
             MPI_Iallgatherv(w.send, count, type, w.recv, call.recv_counts.data(), call.recv_begins.data(), type, comm, request),
             "MPI_Iallgatherv");
       case GroupCall::gather:
-        return check(MPI_Igather(w.send, count, type, w.recv, count, type, w.peer, comm, request), "MPI_Igather");
+        return succeed(MPI_Igather(w.send, count, type, w.recv, count, type, w.peer, comm, request), "MPI_Igather");
       case GroupCall::scatter:
-        return check(MPI_Iscatter(w.send, count, type, w.recv, count, type, w.peer, comm, request), "MPI_Iscatter");
+        return succeed(MPI_Iscatter(w.send, count, type, w.recv, count, type, w.peer, comm, request), "MPI_Iscatter");
       case GroupCall::reduce_scatter:
-        return check(MPI_Ireduce_scatter_block(w.send, w.recv, count, type, operation_of(w.operation), comm, request),
-                     "MPI_Ireduce_scatter_block");
+        return succeed(MPI_Ireduce_scatter_block(w.send, w.recv, count, type, operation_of(w.operation), comm, request),
+                       "MPI_Ireduce_scatter_block");
       case GroupCall::all_to_all_v:
-        return check(MPI_Ialltoallv(w.send, call.send_counts.data(), call.send_begins.data(), type, w.recv, call.recv_counts.data(),
-                                    call.recv_begins.data(), type, comm, request),
-                     "MPI_Ialltoallv");
+        return succeed(MPI_Ialltoallv(w.send, call.send_counts.data(), call.send_begins.data(), type, w.recv,
+                                      call.recv_counts.data(), call.recv_begins.data(), type, comm, request),
+                       "MPI_Ialltoallv");
       case GroupCall::send:
-        return check(MPI_Isend(w.send, count, type, w.peer, w.tag, comm, request), "MPI_Isend");
+        return succeed(MPI_Isend(w.send, count, type, w.peer, w.tag, comm, request), "MPI_Isend");
       case GroupCall::receive:
-        return check(MPI_Irecv(w.recv, count, type, w.peer < 0 ? MPI_ANY_SOURCE : w.peer, w.tag, comm, request), "MPI_Irecv");
+        return succeed(MPI_Irecv(w.recv, count, type, w.peer < 0 ? MPI_ANY_SOURCE : w.peer, w.tag, comm, request), "MPI_Irecv");
       case GroupCall::turn:
         call.queued = true;
         return;
@@ -268,7 +272,7 @@ struct weir_group {
     }
   }
 
-  void finish(Call& call, weir_status status = WEIR_OK, const char* error = "") {
+  void finish(InFlight& call, weir_status status = WEIR_OK, const char* error = "") {
     call.status = status;
     call.error = error;
     call.finished = true;
@@ -276,11 +280,11 @@ struct weir_group {
   }
 
   void test_requests() {
-    std::erase_if(testing_, [&](Call* const call) {
+    std::erase_if(testing_, [&](InFlight* const call) {
       int done = 0;
       MPI_Status status;
       try {
-        check(MPI_Test(&call->request, &done, &status), "MPI_Test");
+        succeed(MPI_Test(&call->request, &done, &status), "MPI_Test");
       } catch (const weir::Error& error) {
         std::erase(queue_, call);
         call->queued = false;
@@ -297,7 +301,7 @@ struct weir_group {
   /// Advances the first of the calls that take turns. Only the group's thread uses the communicator of Weir.
   void advance_queue(std::unique_lock<std::mutex>& lock) {
     if (queue_.empty()) return;
-    Call& call = *queue_.front();
+    InFlight& call = *queue_.front();
     if (call.finished || call.request != MPI_REQUEST_NULL) return;
     if (call.what.kind == static_cast<std::int32_t>(GroupCall::turn)) return finish(call);
     bool done = true;
@@ -329,7 +333,7 @@ struct weir_group {
   /// Returns the plan for such a sum. All ranks make and forget the same plans in the same order.
   weir::AllreducePlan& plan_for(const weir_group_call& what) {
     if (!communicator_) communicator_.emplace(side_);
-    const auto fits = [&](const Plan& plan) { return plan.count == what.count && plan.type == what.type; };
+    const auto fits = [&](const SumPlan& plan) { return plan.count == what.count && plan.type == what.type; };
     const auto found = std::find_if(plans_.begin(), plans_.end(), fits);
     if (found != plans_.end()) {
       std::rotate(plans_.begin(), found, found + 1);  // the last used one comes first
@@ -343,7 +347,7 @@ struct weir_group {
       config.non_finite = weir::NonFinite::propagate;
       config.name = "all_reduce of torch.distributed";
       if (plans_.size() == most_plans) plans_.pop_back();
-      plans_.push_front(Plan{what.count, what.type, weir::AllreducePlan(*communicator_, config)});
+      plans_.push_front(SumPlan{what.count, what.type, weir::AllreducePlan(*communicator_, config)});
     }
     return plans_.front().plan;
   }
@@ -352,14 +356,14 @@ struct weir_group {
   int rank_ = 0, size_ = 1;
   std::mutex mutex_;
   std::condition_variable work_, finished_;
-  std::map<std::int64_t, std::unique_ptr<Call>> calls_;
-  std::vector<Call*> testing_;
-  std::deque<Call*> queue_;  // turns and sums of Weir, in the order of their starts
+  std::map<std::int64_t, std::unique_ptr<InFlight>> calls_;
+  std::vector<InFlight*> testing_;
+  std::deque<InFlight*> queue_;  // turns and sums of Weir, in the order of their starts
   std::vector<std::pair<weir_group_function, std::int64_t>> over_;
   bool stop_ = false;
-  // Of the group's thread.
+  // What only the thread uses.
   std::optional<weir::Communicator> communicator_;
-  std::deque<Plan> plans_;
+  std::deque<SumPlan> plans_;
   std::unique_ptr<weir::Operation> operation_;
   std::thread thread_;
 };
@@ -369,8 +373,8 @@ extern "C" {
 weir_status weir_group_world(std::int32_t* rank, std::int32_t* size) {
   return guard(nullptr, [&] {
     int number = 0, ranks = 1;
-    check(MPI_Comm_rank(MPI_COMM_WORLD, &number), "MPI_Comm_rank");
-    check(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
+    succeed(MPI_Comm_rank(MPI_COMM_WORLD, &number), "MPI_Comm_rank");
+    succeed(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
     *rank = number;
     *size = ranks;
   });
@@ -380,10 +384,10 @@ weir_status weir_group_create(const std::int32_t* ranks, std::int32_t count, std
   return guard(nullptr, [&] {
     MPI_Group world = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
     const std::vector<int> list(ranks, ranks + count);
-    check(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
-    check(MPI_Group_incl(world, count, list.data(), &members), "MPI_Group_incl");
+    succeed(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+    succeed(MPI_Group_incl(world, count, list.data(), &members), "MPI_Group_incl");
     std::array<MPI_Comm, 2> made = {MPI_COMM_NULL, MPI_COMM_NULL};
-    for (MPI_Comm& comm : made) check(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm), "MPI_Comm_create_group");
+    for (MPI_Comm& comm : made) succeed(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm), "MPI_Comm_create_group");
     MPI_Group_free(&members);
     MPI_Group_free(&world);
     *group = new weir_group(made[0], made[1]);
