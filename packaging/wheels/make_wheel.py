@@ -81,8 +81,11 @@ def main():
     files[f"{info}/METADATA"] = metadata(project, name, version, mpi, licenses).encode()
     files |= {f"{info}/{path}": text.read_bytes() for path, text in licenses.items()}
     files[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: weir\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    groups = dict(project["entry-points"])
     if mpi == "mpich":
-        files[f"{info}/entry_points.txt"] = b"[console_scripts]\nweir = weir._command:main\n"
+        groups["console_scripts"] = {"weir": "weir._command:main"}
+    lines = [line for group, points in groups.items() for line in (f"[{group}]", *(f"{key} = {value}" for key, value in points.items()))]
+    files[f"{info}/entry_points.txt"] = ("\n".join(lines) + "\n").encode()
     record = ""
     for path, data in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -8,12 +8,14 @@ import socket
 import struct
 from typing import Any, Dict, Optional
 
+import torch
 import torch.distributed as dist
 
 from ._handles import Process
-from ._types import ArgumentError, StateError
+from ._types import ArgumentError, StateError, UnsupportedError
 from .communicator import Communicator, initialise
 
+NEEDED = (2, 15)  # of PyTorch, for the backend
 SIOCGIFADDR = 0x8915  # of Linux: the address of a network interface
 
 
@@ -23,14 +25,16 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start_by_store() -> None:
-    """Collective over the ranks of torch.distributed, if it has several. Starts MPI for them, whatever has started the processes:
-    rank 0's address and a free port travel through PyTorch's store. Does nothing where MPI runs already, or where its own launcher
-    has started the processes."""
-    if not dist.is_available() or not dist.is_initialized() or dist.get_world_size() == 1:
+def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0) -> None:
+    """Collective over the ranks of torch.distributed, or over the `ranks` that share `store`. If they are several, starts MPI for
+    them, whatever has started the processes: rank 0's address and a free port travel through PyTorch's store. Does nothing where MPI
+    runs already, or where its own launcher has started the processes."""
+    if store is None:
+        if not dist.is_available() or not dist.is_initialized():
+            return
+        store, rank, ranks = dist.distributed_c10d._get_default_store(), dist.get_rank(), dist.get_world_size()
+    if ranks == 1:
         return
-    store = dist.distributed_c10d._get_default_store()
-    rank = dist.get_rank()
     where = ""
     if rank == 0:
         try:
@@ -42,7 +46,7 @@ def start_by_store() -> None:
         raise StateError("rank 0 finds no port on which it can listen: its own error says why")
     host, port = where.rsplit(" ", 1)
     ports = f"{port}-{min(int(port) + 15, 65535)}"
-    ours = {"RANK": rank, "WORLD_SIZE": dist.get_world_size(), "MASTER_ADDR": host, "MASTER_PORT": port, "WEIR_PORTS": ports}
+    ours = {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": host, "MASTER_PORT": port, "WEIR_PORTS": ports}
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update({name: str(value) for name, value in ours.items()})
     try:
@@ -122,3 +126,20 @@ def init_process_group(comm: Optional[Communicator] = None, backend: str = "gloo
         store = dist.TCPStore(host, int(port), comm.size, False)
     dist.init_process_group(backend, store=store, rank=comm.rank, world_size=comm.size, **keywords)
     return comm
+
+
+def register_backend() -> None:
+    """Tells torch.distributed of the backend "weir": an entry point of the package, which torch.distributed calls when it meets the
+    name. Importing weir.torch does the same."""
+    version = torch.__version__.split("+")[0]
+    old = tuple(int(part) for part in version.split(".")[:2]) < NEEDED
+
+    def create(*arguments: Any) -> Any:
+        if old:
+            raise UnsupportedError(f"the backend weir needs PyTorch {NEEDED[0]}.{NEEDED[1]} or later, and this is PyTorch {version}")
+        from . import _torch_group
+
+        return _torch_group.create(*arguments)
+
+    if dist.is_available() and not hasattr(dist.Backend, "WEIR"):
+        dist.Backend.register_backend("weir", create, **({} if old else {"extended_api": True, "devices": ["cpu"]}))

@@ -33,7 +33,7 @@ from ._torch_fsdp import ShardedGradients, fsdp_hook
 from ._torch_fused import FusedGradients, fuse_gradients
 from ._torch_gradients import GradientAllreduce, all_reduce_gradients, ddp_hook
 from ._torch_optimizer import LayerOptimizer
-from ._torch_start import init_process_group
+from ._torch_start import init_process_group, register_backend
 
 __all__ = [
     "DiLoCo",
@@ -48,3 +48,5 @@ __all__ = [
     "fuse_gradients",
     "init_process_group",
 ]
+
+register_backend()
