@@ -25,9 +25,8 @@ class Curve:
     """The loss over steps of one training."""
 
     def __init__(self, saved):
-        self.dense_steps, self.steps = saved["dense_steps"], [point[0] for point in saved["points"]]
-        losses = [point[1] for point in saved["points"]]
-        self.losses = [statistics.mean(losses[max(0, i - 2) : i + 1]) for i in range(len(losses))]
+        self.dense_steps = saved["dense_steps"]
+        self.steps, self.losses, _ = zip(*saved["points"])
 
     def at(self, step):
         return self.losses[self.steps.index(step)]
@@ -59,7 +58,7 @@ def learns_as(method, timed):
 
 def costs(methods, method, dense_steps, steps, kind):
     """Returns the seconds, or the bytes, of so many steps. Those of a dense start cost what dense steps cost."""
-    dense = methods["weir dense" if method.startswith("weir") else "ddp"][kind]
+    dense = methods["weir dense" if method.startswith("weir") and "weir dense" in methods else "ddp"][kind]
     return min(steps, dense_steps) * dense + max(0, steps - dense_steps) * methods[method][kind]
 
 

@@ -5,6 +5,7 @@
 """
 import argparse
 import contextlib
+import copy
 import gzip
 import json
 import os
@@ -125,11 +126,11 @@ def batches_of(given, text, seed):
         yield torch.stack([next(windows) for _ in range(given.batch)])
 
 
-def evaluate(model, text, given):
+def evaluate(module, text, given):
     """Collective. Returns the loss on the held-out text, of which each rank computes a part."""
     windows = text[: given.held_out + 1].unfold(0, given.length + 1, given.length)[dist.get_rank() :: dist.get_world_size()]
     with torch.no_grad():
-        total = torch.tensor([model.module(windows).double() * len(windows), len(windows)])
+        total = torch.tensor([module(windows).double() * len(windows), len(windows)])
     dist.all_reduce(total)
     return float(total[0] / total[1])
 
@@ -149,13 +150,17 @@ def card_bytes():
 
 
 def curve(given, method, seed, dense_steps, train, held_out, target):
-    """Trains for an epoch, and on until the loss is `target`, but for no more than half an epoch. Returns steps, losses and seconds."""
+    """Trains for an epoch, then for up to half an epoch until the loss is `target`. Returns steps, losses and seconds."""
     training = Training(given, method, seed, dense_steps)
+    mean = copy.deepcopy(training.model.module).requires_grad_(False)  # of the weights of the last 50 steps or so: less noise
     batches = batches_of(given, train, seed)
     points, seconds = [], 0.0
     for number in range(given.steps * 3 // 2 + 1):
+        if number % 5 == 0:
+            for kept, now in zip(mean.parameters(), training.model.parameters()):
+                kept.lerp_(now.detach(), max(0.1, 1 / (number // 5 + 1)))
         if number % given.every == 0:
-            points.append((number, evaluate(training.model, held_out, given), seconds))
+            points.append((number, evaluate(mean, held_out, given), seconds))
             if dist.get_rank() == 0:
                 print(f"{method}, seed {seed}, step {number}: loss {points[-1][1]:.4f}, {seconds:.1f} s", flush=True)
             if number >= given.steps and points[-1][1] <= target:
@@ -167,7 +172,7 @@ def curve(given, method, seed, dense_steps, train, held_out, target):
 
 
 def curves(given, train, held_out):
-    """Trains with every method and seed, except those whose curve is in the file already."""
+    """Trains with every method and seed whose curve is not yet in the file."""
     path, done = os.path.join(given.output, f"{given.phase}.json"), []
     if os.path.exists(path):
         with open(path) as file:
@@ -186,7 +191,7 @@ def curves(given, train, held_out):
 
 
 def time_steps(given, train):
-    """Times steps of all methods by turns, so that what else the machine does meanwhile meets all of them alike."""
+    """Times steps of all methods by turns, so that what else the machine does meanwhile slows each of them down."""
     ours = [Training(given, method, 0) for method in ("no exchange", *given.methods)]
     batches = batches_of(given, train, 0)
     number, taken = 0, {training.method: [] for training in ours}
@@ -230,8 +235,8 @@ def main():
     parser.add_argument("phase", choices=("curves", "time", "check"), help="check: as curves, on a capped network")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS, metavar="METHOD", help="; ".join(METHODS))
     parser.add_argument("--seeds", type=int, default=3, help="of curves: trainings with each method")
-    parser.add_argument("--steps", type=int, default=400, help="of an epoch")
-    parser.add_argument("--dense", type=int, default=40, help="first steps that methods with a dense start leave dense")
+    parser.add_argument("--steps", type=int, default=300, help="of an epoch")
+    parser.add_argument("--dense", type=int, default=30, help="first steps that methods with a dense start leave dense")
     parser.add_argument("--every", type=int, default=25, help="steps between evaluations")
     parser.add_argument("--turns", type=int, default=5, help="of each method, with time")
     parser.add_argument("--turn", type=int, default=9, help="steps of a turn; all but the first are timed")
