@@ -1,6 +1,6 @@
 """Makes tables, and the data of a picture, from what train.py has written: python3 report.py FOLDER [--weir COMMAND]
 
-Writes report.md, report.json and, for plot.gp, loss-NETWORK.csv. With --weir, the command of a build, also predicts larger machines.
+Writes report.md, report.json and, for plot.gp, loss-NETWORK.csv. With --weir, a build's command, also predicts larger machines.
 """
 import argparse
 import json
@@ -88,13 +88,15 @@ def table_of(network, timing, rows):
     lines = [f"## {NETWORKS[network]}", "",
              f"{timing['ranks']} nodes of one rank, {timing['parameters']:,} parameters. A step without exchange takes "
              f"{methods['no exchange']['seconds'] * 1e3:.1f} ms. The machine's load average was {timing['load']:.1f}.", "",
-             "| method | ms a step | times as fast | MB a step | steps to the loss | s to the loss | MB to the loss | loss after the epoch | to DDP |",
+             "| method | ms a step | times as fast | MB a step | steps to the loss | s to the loss | MB to the loss "
+             "| loss after the epoch | to DDP |",
              "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for method, row in rows.items():
         timed, loss = row["timed"], statistics.median(row["loss"])
         lines.append(f"| {method} | {timed['seconds'] * 1e3:.1f} | {methods['ddp']['seconds'] / timed['seconds']:.2f} "
                      f"| {timed['card_bytes'] / 1e6:.3f} | {spread(row['steps'], 0)} | {spread(row['seconds'], 1)} "
-                     f"| {spread([value and value / 1e6 for value in row['bytes']], 0)} | {spread(row['loss'], 3)} | {loss / dense - 1:+.1%} |")
+                     f"| {spread([value and value / 1e6 for value in row['bytes']], 0)} | {spread(row['loss'], 3)} "
+                     f"| {loss / dense - 1:+.1%} |")
     if "weir auto" in methods:
         auto = methods["weir auto"]
         lines += ["", f"`weir auto` chose {', '.join(dict.fromkeys(auto['algorithms']))}, and takes "
@@ -134,8 +136,8 @@ def exchange_of(weir, count, nodes, rate, method):
     options, algorithm = PREDICTED[method]
     compressor = options[1] if "--compressor" in options else None
     with tempfile.NamedTemporaryFile() as file:
-        command = [weir, "predict", "--nodes", str(nodes), "--network", rate, "--count", str(count), "--json", file.name, *options]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        problem = ["--nodes", str(nodes), "--network", rate, "--count", str(count), "--json", file.name, *options]
+        subprocess.run([weir, "predict", *problem], check=True, stdout=subprocess.DEVNULL)
         rows = json.load(file)["predictions"]
     return next(row["total_ms"] / 1e3 for row in rows if row["algorithm"] == algorithm and row.get("compressor") == compressor)
 
@@ -157,8 +159,8 @@ def predictions_of(weir, timing, rows):
 
 def table_of_predictions(predictions, alone):
     lines = ["## Predicted, not measured", "",
-             "Seconds to the loss on other machines: the steps measured above, with 4 ranks, times the sum of a step without exchange "
-             f"({alone * 1e3:.1f} ms, as measured here) and the exchange that `weir predict` says. Nothing overlaps. The number of "
+             "Seconds to the loss on other machines: the steps measured above, with 4 ranks, times the sum of a step without "
+             f"exchange ({alone * 1e3:.1f} ms, as measured here) and the exchange that `weir predict` says. Nothing overlaps. The number of "
              "steps is taken to be the same with more ranks.", "",
              "| network | nodes | " + " | ".join(PREDICTED) + " |", "| --- | ---: |" + " ---: |" * len(PREDICTED)]
     for row in predictions:

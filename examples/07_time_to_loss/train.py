@@ -79,7 +79,8 @@ class Training:
         torch.manual_seed(seed)
         # PowerSGD's hook starts collectives in callbacks. With several buckets their order differs between ranks, and gloo fails.
         buckets = {"bucket_cap_mb": 1000} if method.startswith("powersgd") else {}
-        self.model = DistributedDataParallel(Transformer(given.width, given.layers, given.length), **buckets)
+        network = Transformer(given.width, given.layers, given.length)
+        self.model = DistributedDataParallel(network, gradient_as_bucket_view=True, **buckets)
         self.method, self.given = method, given
         self.weir = None
         if method in WEIR:
@@ -95,13 +96,13 @@ class Training:
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=given.rate, betas=(0.9, 0.99), **fused)
 
     def step(self, window, number):
-        """Makes a training step. Returns seconds of the forward pass, of the backward pass with the exchange, and of the optimizer."""
+        """Makes a training step. Returns seconds of the forward pass, the backward pass with the exchange, and the optimizer."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.given.rate * min(1, (number + 1) / self.given.warm_up)
         alone = self.model.no_sync() if self.method == "no exchange" else contextlib.nullcontext()
         begin = time.perf_counter()
         with alone:
-            self.optimizer.zero_grad(set_to_none=False)
+            self.optimizer.zero_grad()
             loss = self.model(window)
             forward = time.perf_counter()
             loss.backward()
@@ -223,7 +224,8 @@ def time_steps(given, train):
             # The last group has the small parameters, which always travel dense.
             result[training.method]["algorithms"] = [plan.config.algorithm for plan in training.weir.plans.values()][:-1]
         if dist.get_rank() == 0:
-            print(f"{training.method:<22}{a_step * 1e3:>9.1f} ms a step{float(cards) / dist.get_world_size() / 1e6:>10.3f} MB", flush=True)
+            megabytes = float(cards) / dist.get_world_size() / 1e6
+            print(f"{training.method:<28}{a_step * 1e3:>9.1f} ms a step{megabytes:>10.3f} MB", flush=True)
     write(given, f"time-{given.network}.json", {
         "network": given.network, "ranks": dist.get_world_size(), "load": os.getloadavg()[0], "methods": result,
         "parameters": sum(parameter.numel() for parameter in ours[0].model.parameters()),
