@@ -17,7 +17,11 @@ PREDICTED = {
     "ddp": ((), "dense_ring"),
     "weir 1 %, dense start": ((), "oktopk"),
     "weir 1 %, dense start, bf16": (("--values", "bfloat16"), "oktopk"),
+    "weir 10 %, dense start": (("--density", "0.1"), "oktopk"),
     "weir block_quantise": (("--compressor", "block_quantise"), "packed_reduce_scatter"),
+    "weir int4": (
+        ("--compressor", "block_quantise", "--compressor-parameters", "format=int4,bucket=128"), "packed_reduce_scatter"
+    ),
 }
 
 
@@ -92,11 +96,11 @@ def table_of(network, timing, rows):
              "| loss after the epoch | to DDP |",
              "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for method, row in rows.items():
-        timed, loss = row["timed"], statistics.median(row["loss"])
+        timed, to_dense = row["timed"], f"{statistics.median(row['loss']) / dense - 1:+.1%}" if row["loss"] else ""
         lines.append(f"| {method} | {timed['seconds'] * 1e3:.1f} | {methods['ddp']['seconds'] / timed['seconds']:.2f} "
                      f"| {timed['card_bytes'] / 1e6:.3f} | {spread(row['steps'], 0)} | {spread(row['seconds'], 1)} "
                      f"| {spread([value and value / 1e6 for value in row['bytes']], 0)} | {spread(row['loss'], 3)} "
-                     f"| {loss / dense - 1:+.1%} |")
+                     f"| {to_dense} |")
     if "weir auto" in methods:
         auto = methods["weir auto"]
         lines += ["", f"`weir auto` chose {', '.join(dict.fromkeys(auto['algorithms']))}, and takes "

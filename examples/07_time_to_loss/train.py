@@ -31,7 +31,11 @@ WEIR = {
     "weir 1 %": {"density": 0.01},
     "weir 1 %, dense start": {"density": 0.01},
     "weir 1 %, dense start, bf16": {"density": 0.01, "wire_values": "bfloat16"},
+    "weir 10 %, dense start": {"density": 0.1},
     "weir block_quantise": {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise"},
+    "weir int4": {
+        "algorithm": "packed_reduce_scatter", "compressor": "block_quantise", "compressor_parameters": "format=int4,bucket=128"
+    },
     "weir auto": {"density": 0.01, "algorithm": "auto"},
     "weir dense": {"algorithm": "dense_ring"},
 }
