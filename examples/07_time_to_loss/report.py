@@ -12,6 +12,7 @@ import tempfile
 NETWORKS = {"1gbit": "1 Gbit/s", "10gbit": "10 Gbit/s", "uncapped": "no cap"}
 NODES = (8, 16, 32, 64, 128)
 RATES = ("1Gbit,50us", "10Gbit,20us", "25Gbit,5us", "100Gbit,2us")
+INT4 = "format=int4,bucket=128"
 # What `weir predict` is asked for each method, and the algorithm whose row is taken. It knows nothing of PyTorch's hooks.
 PREDICTED = {
     "ddp": ((), "dense_ring"),
@@ -19,9 +20,7 @@ PREDICTED = {
     "weir 1 %, dense start, bf16": (("--values", "bfloat16"), "oktopk"),
     "weir 10 %, dense start": (("--density", "0.1"), "oktopk"),
     "weir block_quantise": (("--compressor", "block_quantise"), "packed_reduce_scatter"),
-    "weir int4": (
-        ("--compressor", "block_quantise", "--compressor-parameters", "format=int4,bucket=128"), "packed_reduce_scatter"
-    ),
+    "weir int4": (("--compressor", "block_quantise", "--compressor-parameters", INT4), "packed_reduce_scatter"),
 }
 
 
@@ -92,15 +91,19 @@ def table_of(network, timing, rows):
     lines = [f"## {NETWORKS[network]}", "",
              f"{timing['ranks']} nodes of one rank, {timing['parameters']:,} parameters. A step without exchange takes "
              f"{methods['no exchange']['seconds'] * 1e3:.1f} ms. The machine's load average was {timing['load']:.1f}.", "",
-             "| method | ms a step | times as fast | MB a step | steps to the loss | s to the loss | MB to the loss "
+             "| method | ms a step | of CPU | times as fast | MB a step | steps to the loss | s to the loss | MB to the loss "
              "| loss after the epoch | to DDP |",
-             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
     for method, row in rows.items():
-        timed, to_dense = row["timed"], f"{statistics.median(row['loss']) / dense - 1:+.1%}" if row["loss"] else ""
-        lines.append(f"| {method} | {timed['seconds'] * 1e3:.1f} | {methods['ddp']['seconds'] / timed['seconds']:.2f} "
-                     f"| {timed['card_bytes'] / 1e6:.3f} | {spread(row['steps'], 0)} | {spread(row['seconds'], 1)} "
-                     f"| {spread([value and value / 1e6 for value in row['bytes']], 0)} | {spread(row['loss'], 3)} "
-                     f"| {to_dense} |")
+        timed = row["timed"]
+        to_dense = f"{statistics.median(row['loss']) / dense - 1:+.1%}" if row["loss"] else ""
+        cells = [
+            method, f"{timed['seconds'] * 1e3:.1f}", f"{timed['cpu_seconds'] * 1e3:.1f}",
+            f"{methods['ddp']['seconds'] / timed['seconds']:.2f}", f"{timed['card_bytes'] / 1e6:.3f}",
+            spread(row["steps"], 0), spread(row["seconds"], 1), spread([value and value / 1e6 for value in row["bytes"]], 0),
+            spread(row["loss"], 3), to_dense,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     if "weir auto" in methods:
         auto = methods["weir auto"]
         lines += ["", f"`weir auto` chose {', '.join(dict.fromkeys(auto['algorithms']))}, and takes "
@@ -143,7 +146,7 @@ def exchange_of(weir, count, nodes, rate, method):
         problem = ["--nodes", str(nodes), "--network", rate, "--count", str(count), "--json", file.name, *options]
         subprocess.run([weir, "predict", *problem], check=True, stdout=subprocess.DEVNULL)
         rows = json.load(file)["predictions"]
-    return next(row["total_ms"] / 1e3 for row in rows if row["algorithm"] == algorithm and row.get("compressor") == compressor)
+    return next(row["total_ms"] / 1e3 for row in rows if (row["algorithm"], row.get("compressor")) == (algorithm, compressor))
 
 
 def predictions_of(weir, timing, rows):
@@ -164,8 +167,8 @@ def predictions_of(weir, timing, rows):
 def table_of_predictions(predictions, alone):
     lines = ["## Predicted, not measured", "",
              "Seconds to the loss on other machines: the steps measured above, with 4 ranks, times the sum of a step without "
-             f"exchange ({alone * 1e3:.1f} ms, as measured here) and the exchange that `weir predict` says. Nothing overlaps. The number of "
-             "steps is taken to be the same with more ranks.", "",
+             f"exchange ({alone * 1e3:.1f} ms, as measured here) and the exchange that `weir predict` says. Nothing overlaps. "
+             "The number of steps is taken to be the same with more ranks.", "",
              "| network | nodes | " + " | ".join(PREDICTED) + " |", "| --- | ---: |" + " ---: |" * len(PREDICTED)]
     for row in predictions:
         cells = [f"{row['seconds'][method]:,.1f}" if method in row["seconds"] else "" for method in PREDICTED]

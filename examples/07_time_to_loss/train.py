@@ -204,11 +204,12 @@ def time_steps(given, train):
         for training in ours:
             dist.barrier()
             for i in range(given.turn if turn else 12):  # the first turn warms up
-                before = card_bytes()
+                before, cpu = card_bytes(), time.process_time()
                 parts = training.step(next(batches), number)
+                cpu = time.process_time() - cpu
                 if turn and i:  # the first step of a turn follows another method
                     sent = training.weir.bytes_sent if training.weir else 0
-                    taken[training.method].append((*parts, card_bytes() - before, sent))
+                    taken[training.method].append((*parts, card_bytes() - before, sent, cpu))
         number += given.turn
     result = {}
     for training in ours:
@@ -223,6 +224,7 @@ def time_steps(given, train):
             "seconds": a_step, "quartiles": [quartiles[0], quartiles[2]], "steps": len(seconds),
             "parts": steps[:, :3].median(0).values.tolist(),  # of rank 0: forward, backward and exchange, optimizer
             "card_bytes": float(cards) / dist.get_world_size(), "bytes_sent": float(steps[:, 4].mean()),
+            "cpu_seconds": float(steps[:, 5].median()),  # of rank 0, with polling
         }
         if training.weir:
             # The last group has the small parameters, which always travel dense.
