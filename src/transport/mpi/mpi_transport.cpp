@@ -386,7 +386,7 @@ void finish(std::shared_ptr<Making> making, MPI_Comm comm, double timeout_second
 }
 
 /// Returns a copy of `comm`.
-MPI_Comm copy_of(MPI_Comm comm, double timeout_seconds) {
+MPI_Comm copy_of(MPI_Comm comm, [[maybe_unused]] double timeout_seconds) {
 #ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that stay away
   MPI_Comm copy = MPI_COMM_NULL;
   check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
