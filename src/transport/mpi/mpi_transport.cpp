@@ -5,6 +5,7 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -60,6 +61,106 @@ void announce_finalize() {
     check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
     MPI_Comm_free_keyval(&key);  // takes effect once the attribute is gone
   });
+}
+
+/// What all ranks make together.
+struct Making {
+  MPI_Comm copy = MPI_COMM_NULL;
+  int connections = 1;  // rank 0's
+  char sent = 0;
+  std::vector<char> received{};
+  std::vector<MPI_Request> requests{MPI_REQUEST_NULL};
+
+  bool done() {
+    int all = 0;
+    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return all != 0;
+  }
+};
+
+/// What not all ranks have joined in time: MPI may still write to it. Never destroyed.
+struct Unfinished {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<Making>> list;
+};
+Unfinished& unfinished() {
+  static Unfinished& only = *new Unfinished;
+  return only;
+}
+
+/// Waits until all ranks have joined. Throws Error(WEIR_ERR_TIMEOUT) if one does not in time.
+void finish(std::shared_ptr<Making> making, MPI_Comm comm, double timeout_seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (true) {
+    if (making->done()) return;
+    if (lost_rank() != nullptr || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds)
+      break;
+    give_way();
+  }
+  {
+    const std::lock_guard lock(unfinished().mutex);
+    unfinished().list.push_back(std::move(making));
+  }
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  if (const char* const lost = lost_rank()) fail(WEIR_ERR_TRANSPORT, "rank {} cannot make a communicator, because {}", rank, lost);
+  fail(WEIR_ERR_TIMEOUT, "rank {} waited {:.1f} s to make a communicator: not all ranks of the MPI communicator make one", rank,
+       timeout_seconds);
+}
+
+/// Returns a copy of `comm`.
+MPI_Comm copy_of(MPI_Comm comm, [[maybe_unused]] double timeout_seconds) {
+#ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that stay away
+  MPI_Comm copy = MPI_COMM_NULL;
+  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+#else
+  const auto making = std::make_shared<Making>();
+  check(MPI_Comm_idup(comm, &making->copy, making->requests.data()), "MPI_Comm_idup");
+  finish(making, comm, timeout_seconds);
+  MPI_Comm copy = making->copy;
+#endif
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
+}
+
+/// Returns what rank 0 gives.
+int of_rank_0(int connections, MPI_Comm comm, double timeout_seconds) {
+#ifdef SMPI_H  // one connection is as fast as several, and none takes simulated time
+  return 1;
+#endif
+  const auto making = std::make_shared<Making>();
+  making->connections = connections;
+  check(MPI_Ibcast(&making->connections, 1, MPI_INT, 0, comm, making->requests.data()), "MPI_Ibcast");
+  finish(making, comm, timeout_seconds);
+  return making->connections;
+}
+
+/// Sends a byte from every rank to every other. MPICH opens a connection in the first MPI_Isend, which then waits for the peer. If
+/// that peer is in an MPI_Isend over another communicator, and so on around a circle of ranks, all wait for ever.
+void open_connections(MPI_Comm path, int rank, int size, double timeout_seconds) {
+  const auto making = std::make_shared<Making>();
+  making->received.resize(static_cast<std::size_t>(size));
+  making->requests.assign(2 * static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+  MPI_Request* request = making->requests.data();
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    char& byte = making->received[static_cast<std::size_t>(peer)];
+    check(MPI_Irecv(&byte, 1, MPI_BYTE, peer, setup_tag, path, request++), "MPI_Irecv");
+  }
+  for (int i = 1; i < size; ++i)
+    check(MPI_Isend(&making->sent, 1, MPI_BYTE, (rank + i) % size, setup_tag, path, request++), "MPI_Isend");
+  finish(making, path, timeout_seconds);
+}
+
+/// Returns `first` and duplicates of it, as many communicators as there are to be connections.
+std::vector<MPI_Comm> paths_over(MPI_Comm first, int connections, double timeout_seconds) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(first, &rank);
+  MPI_Comm_size(first, &size);
+  std::vector<MPI_Comm> paths = {first};
+  while (std::ssize(paths) < connections) paths.push_back(copy_of(first, timeout_seconds));
+  for (std::size_t i = 0; paths.size() > 1 && i < paths.size(); ++i) open_connections(paths[i], rank, size, timeout_seconds);
+  return paths;
 }
 
 class MpiTransport final : public Transport, private SharedSegments, private NativeAllreduce, private LibraryLife {
@@ -118,7 +219,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
     MPI_Group_free(&all);
     check(code, "MPI_Comm_create_group");
-    return over({made});
+    return over(paths_over(made, static_cast<int>(paths_.size()), std::numeric_limits<double>::infinity()));
   }
   /// Makes the transport over `paths`, which it owns from now on.
   static std::unique_ptr<Transport> over(std::vector<MPI_Comm> paths) {
@@ -338,99 +439,6 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
 
 }  // namespace
 
-namespace {
-
-/// What all ranks make together.
-struct Making {
-  MPI_Comm copy = MPI_COMM_NULL;
-  int connections = 1;  // rank 0's
-  char sent = 0;
-  std::vector<char> received{};
-  std::vector<MPI_Request> requests{MPI_REQUEST_NULL};
-
-  bool done() {
-    int all = 0;
-    check(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE), "MPI_Testall");
-    return all != 0;
-  }
-};
-
-/// What not all ranks have joined in time: MPI may still write to it. Never destroyed.
-struct Unfinished {
-  std::mutex mutex;
-  std::vector<std::shared_ptr<Making>> list;
-};
-Unfinished& unfinished() {
-  static Unfinished& only = *new Unfinished;
-  return only;
-}
-
-/// Waits until all ranks have joined. Throws Error(WEIR_ERR_TIMEOUT) if one does not in time.
-void finish(std::shared_ptr<Making> making, MPI_Comm comm, double timeout_seconds) {
-  const auto begin = std::chrono::steady_clock::now();
-  while (true) {
-    if (making->done()) return;
-    if (lost_rank() != nullptr || std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > timeout_seconds)
-      break;
-    give_way();
-  }
-  {
-    const std::lock_guard lock(unfinished().mutex);
-    unfinished().list.push_back(std::move(making));
-  }
-  int rank = 0;
-  MPI_Comm_rank(comm, &rank);
-  if (const char* const lost = lost_rank()) fail(WEIR_ERR_TRANSPORT, "rank {} cannot make a communicator, because {}", rank, lost);
-  fail(WEIR_ERR_TIMEOUT, "rank {} waited {:.1f} s to make a communicator: not all ranks of the MPI communicator make one", rank,
-       timeout_seconds);
-}
-
-/// Returns a copy of `comm`.
-MPI_Comm copy_of(MPI_Comm comm, [[maybe_unused]] double timeout_seconds) {
-#ifdef SMPI_H  // SimGrid has no MPI_Comm_idup, and no ranks that stay away
-  MPI_Comm copy = MPI_COMM_NULL;
-  check(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
-#else
-  const auto making = std::make_shared<Making>();
-  check(MPI_Comm_idup(comm, &making->copy, making->requests.data()), "MPI_Comm_idup");
-  finish(making, comm, timeout_seconds);
-  MPI_Comm copy = making->copy;
-#endif
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  return copy;
-}
-
-/// Returns what rank 0 gives.
-int of_rank_0(int connections, MPI_Comm comm, double timeout_seconds) {
-#ifdef SMPI_H  // one connection is as fast as several, and none takes simulated time
-  return 1;
-#endif
-  const auto making = std::make_shared<Making>();
-  making->connections = connections;
-  check(MPI_Ibcast(&making->connections, 1, MPI_INT, 0, comm, making->requests.data()), "MPI_Ibcast");
-  finish(making, comm, timeout_seconds);
-  return making->connections;
-}
-
-/// Sends a byte from every rank to every other. MPICH opens a connection in the first MPI_Isend, which then waits for the peer. If
-/// that peer is in an MPI_Isend over another communicator, and so on around a circle of ranks, all wait for ever.
-void open_connections(MPI_Comm path, int rank, int size, double timeout_seconds) {
-  const auto making = std::make_shared<Making>();
-  making->received.resize(static_cast<std::size_t>(size));
-  making->requests.assign(2 * static_cast<std::size_t>(size), MPI_REQUEST_NULL);
-  MPI_Request* request = making->requests.data();
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer == rank) continue;
-    char& byte = making->received[static_cast<std::size_t>(peer)];
-    check(MPI_Irecv(&byte, 1, MPI_BYTE, peer, setup_tag, path, request++), "MPI_Irecv");
-  }
-  for (int i = 1; i < size; ++i)
-    check(MPI_Isend(&making->sent, 1, MPI_BYTE, (rank + i) % size, setup_tag, path, request++), "MPI_Isend");
-  finish(making, path, timeout_seconds);
-}
-
-}  // namespace
-
 bool detail::all_copies_made() {
   const std::lock_guard lock(unfinished().mutex);
   std::erase_if(unfinished().list, [](const std::shared_ptr<Making>& making) {
@@ -454,14 +462,11 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seco
   MPI_Comm_test_inter(comm, &inter);
   require(!inter, "the MPI communicator is an intercommunicator: give an intracommunicator");
   if (comm != MPI_COMM_SELF) refuse_other_launcher();
-  std::vector<MPI_Comm> paths = {copy_of(comm, timeout_seconds)};
-  int rank = 0, size = 0;
-  MPI_Comm_rank(comm, &rank);
-  MPI_Comm_size(comm, &size);
-  connections = size > 1 ? of_rank_0(connections, paths.front(), timeout_seconds) : 1;
-  while (static_cast<int>(paths.size()) < connections) paths.push_back(copy_of(paths.front(), timeout_seconds));
-  for (std::size_t i = 0; paths.size() > 1 && i < paths.size(); ++i) open_connections(paths[i], rank, size, timeout_seconds);
-  return MpiTransport::over(std::move(paths));
+  const MPI_Comm copy = copy_of(comm, timeout_seconds);
+  int size = 0;
+  MPI_Comm_size(copy, &size);
+  connections = size > 1 ? of_rank_0(connections, copy, timeout_seconds) : 1;
+  return MpiTransport::over(paths_over(copy, connections, timeout_seconds));
 }
 
 const TransportRow transport_mpi{.name = "mpi",
