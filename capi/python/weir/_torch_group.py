@@ -713,7 +713,8 @@ def places(store: Any, rank: int, size: int) -> List[int]:
     number, ranks = ctypes.c_int32(), ctypes.c_int32()
     check(lib.weir_group_world(number, ranks))
     store.set(f"weir/place/{rank}", str(number.value))
-    found = [int(store.get(f"weir/place/{peer}")) for peer in range(size)]
+    keys = [f"weir/place/{peer}" for peer in range(size)]
+    found = list(map(int, store.multi_get(keys) if store.has_extended_api() else map(store.get, keys)))
     if len(set(found)) != size or max(found) >= ranks.value:
         raise UnsupportedError(
             f"torch.distributed has {size} ranks here, and MPI has started this one as one of {ranks.value}: start all ranks by one "
