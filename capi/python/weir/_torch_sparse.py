@@ -8,9 +8,15 @@ import numpy as np
 import torch
 
 Start = Callable[..., int]
-SMALL = 1 << 19  # bytes of a rank's values: up to there, fewer steps matter more than fewer bytes
+SMALL = 1 << 20  # bytes of a rank's values: up to there, fewer steps matter more than fewer bytes
 BYTE, LONG = 0, 4  # codes of types
-KINDS: Dict[int, Tuple[Any, int]] = {1: (np.uint8, 2**8 - 1), 2: (np.uint16, 2**16 - 1), 4: (np.uint32, 2**32 - 1), 8: (np.int64, 2**63 - 1)}
+# Types of distances, by their width in bytes, and their largest numbers.
+KINDS: Dict[int, Tuple[Any, int]] = {
+    1: (np.uint8, 2**8 - 1),
+    2: (np.uint16, 2**16 - 1),
+    4: (np.uint32, 2**32 - 1),
+    8: (np.int64, 2**63 - 1),
+}
 
 
 def gaps(positions: Any, first: int) -> Tuple[Any, int]:
@@ -36,8 +42,8 @@ def positions_of(coded: Any, width: int, first: int) -> Any:
 class Sum:
     """The sum of one tensor. Indices travel as distances from one to the next.
 
-    Small tensors go to all ranks, each of which sums them. Of a larger one, every rank sends each other one its entries of that rank's
-    range of indices. That rank sums them, and sends the sums to all. Either way, the sums are in the order of ranks."""
+    Small tensors go to all ranks, each of which sums them. Of a larger one, every rank sends each other one its entries of that
+    rank's range of indices. That rank sums them, and sends the sums to all. Either way, the sums are in the order of ranks."""
 
     def __init__(self, start: Start, tensor: Any, rank: int, ranks: int, divide: int) -> None:
         self.start, self.tensor, self.rank, self.ranks, self.divide = start, tensor, rank, ranks, divide
@@ -48,7 +54,7 @@ class Sum:
         self.bytes_of_entry = self.values.element_size() * int(np.prod(self.dense, dtype=np.int64))
         indices = given.indices().numpy()
         few = self.sizes[: self.sparse]
-        self.flat = indices[0] if self.sparse == 1 else np.ravel_multi_index(tuple(indices), few) if few else np.zeros(len(self.values), int)
+        self.flat = np.ravel_multi_index(tuple(indices), few) if few else np.zeros(len(self.values), int)
         elements = int(np.prod(few, dtype=object))
         self.bounds = [elements * part // ranks for part in range(ranks + 1)]
 
@@ -109,8 +115,8 @@ class Sum:
         others = [peer for peer in range(self.ranks) if rows[peer, 3] != agreed]
         if others:
             raise ValueError(
-                f"all_reduce: the sparse tensors of ranks {others} have another shape, type or number of sparse dimensions than this one, "
-                f"{self.sizes} of {self.dtype}"
+                f"all_reduce: the sparse tensors of ranks {others} have another shape, type or number of sparse dimensions than this "
+                f"one, {self.sizes} of {self.dtype}"
             )
         if self.ranks < 3 or int(rows[:, 0].max()) * self.bytes_of_entry < SMALL:
             flat, values = self.summed(*(yield from self.all_entries(coded, self.values, rows, [0] * self.ranks)))
