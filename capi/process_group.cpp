@@ -266,7 +266,7 @@ struct weir_group {
           if (function != nullptr) function(id);
       } else {
         lock.unlock();
-        patience.wait();
+        if (operation_ == nullptr) patience.wait();  // otherwise Weir has waited
       }
       lock.lock();
     }
@@ -341,7 +341,9 @@ struct weir_group {
       weir::AllreduceConfig config;
       config.count = what.count;
       config.type = what.type == static_cast<std::int32_t>(GroupType::float64) ? weir::DataType::float64 : weir::DataType::float32;
-      config.algorithm = "auto";
+      // In a node, steps cost more than bytes: ranks wait for each other at every step, the more so if they share cores.
+      const bool few_steps = std::ssize(communicator_->group(weir::Level::node)) == size_ && (size_ & (size_ - 1)) == 0;
+      config.algorithm = few_steps ? "dense_rabenseifner" : "auto";
       config.compressor = "none";
       config.average = false;
       config.non_finite = weir::NonFinite::propagate;

@@ -217,6 +217,27 @@ def test_subgroups_and_meshes(comm):
         assert tensor.item() == 4 * (comm.rank // 2) + 1
 
 
+def test_beside_another_backend(comm):
+    group = dist.new_group(backend="cpu:weir,cuda:gloo")
+    tensor = torch.ones(50_000)
+    work = dist.all_reduce(tensor, group=group, async_op=True)
+    assert (work.get_future().wait()[0] == comm.size).all()
+    output = torch.zeros(2 * comm.size)
+    dist.all_gather_into_tensor(output, torch.full((2,), float(comm.rank)), group=group)
+    assert output.tolist() == [rank for rank in range(comm.size) for _ in range(2)]
+    dist.destroy_process_group(group)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_functional_collectives(comm):
+    import torch.distributed._functional_collectives as functional
+
+    world = dist.group.WORLD
+    assert torch.equal(functional.all_reduce(torch.ones(4), "sum", world), torch.full((4,), float(comm.size)))
+    assert torch.equal(functional.all_gather_tensor(torch.ones(2), 0, world), torch.ones(2 * comm.size))
+    assert torch.equal(functional.reduce_scatter_tensor(torch.ones(2 * comm.size), "avg", 0, world), torch.ones(2))
+
+
 def test_refusals(comm):
     with pytest.raises(ValueError, match="elements"):
         dist.all_gather_into_tensor(torch.zeros(3 * comm.size + 1), torch.zeros(3))

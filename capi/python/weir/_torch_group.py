@@ -117,6 +117,12 @@ def settle(buffer: Any, tensor: Any, reduction: Any, ranks: int) -> None:
         tensor.copy_(buffer.view(tensor.dtype) if tensor.dtype == torch.bool else buffer)
 
 
+def copy_parts(outputs: Sequence[Any], room: Any, counts: Sequence[int]) -> None:
+    """Copies what lies one after another in `room`."""
+    for output, part in zip(outputs, room.split(counts)):
+        output.copy_(part.view(output.shape))
+
+
 class Work(dist._Work):  # type: ignore[misc]
     """A call, or several that are waited for together."""
 
@@ -451,8 +457,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
     def _gathered(self, work: Work, kind: str, outputs: Sequence[Any], buffer: Any, root: int = 0) -> None:
         """Starts a gather of `buffer` into the tensors `outputs`, one for each rank; none at all where nothing is received."""
         room = buffer.new_empty(len(outputs) * buffer.numel())
-        parts = room.split(buffer.numel()) if buffer.numel() else ()
-        work._at_end.append(lambda: [out.copy_(part.view(out.shape)) for out, part in zip(outputs, parts)])  # type: ignore[arg-type]
+        work._at_end.append(lambda: copy_parts(outputs, room, [buffer.numel()] * len(outputs)))
         work._start(kind, send=buffer, recv=room, count=buffer.numel(), type=moved(buffer), peer=root)
 
     def _outputs(self, outputs: Sequence[Any], tensor: Any, name: str) -> List[Any]:
@@ -550,9 +555,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         if any(output.dtype != send.dtype for output in outputs):
             raise ValueError("all_to_all: the tensors have different types")
         work = self._work("all_to_all", opts, list(outputs))
-        work._at_end.append(
-            lambda: [out.detach().copy_(part.view(out.shape)) for out, part in zip(outputs, room.split(counts))]
-        )
+        work._at_end.append(lambda: copy_parts([output.detach() for output in outputs], room, counts))
         sizes = [tensor.numel() for tensor in inputs]
         work._start("all_to_all_v", send=send, recv=room, send_counts=sizes, recv_counts=counts, type=moved(send))
         return work
@@ -562,14 +565,14 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         rows = tensor.size(0) if tensor.dim() else tensor.numel()
         if not sizes:
             if rows % self._ranks:
-                raise RuntimeError(f"all_to_all_single: the {rows} rows of the {what} cannot be divided evenly by {self._ranks} ranks")
+                raise RuntimeError(f"all_to_all_single: {self._ranks} ranks cannot share the {rows} rows of the {what} evenly")
             sizes = [rows // self._ranks] * self._ranks
         if len(sizes) != self._ranks or sum(sizes) != rows:
             raise RuntimeError(f"all_to_all_single: the sizes of the {what} are {list(sizes)}: give one for each of {self._ranks} "
                                f"ranks; together they are its {rows} rows")
         return [size * (tensor.numel() // rows if rows else 0) for size in sizes]
 
-    def all_to_all_single(self, output: Any, tensor: Any, output_sizes: Sequence[int], input_sizes: Sequence[int], opts: Any) -> Any:
+    def all_to_all_single(self, output: Any, tensor: Any, output_sizes: List[int], input_sizes: List[int], opts: Any) -> Any:
         send, out = host(tensor).contiguous(), host(output)
         if out.dtype != send.dtype:
             raise ValueError(f"all_to_all_single: the output is of {out.dtype}, the input of {send.dtype}")
@@ -713,11 +716,12 @@ def places(store: Any, rank: int, size: int) -> List[int]:
     number, ranks = ctypes.c_int32(), ctypes.c_int32()
     check(lib.weir_group_world(number, ranks))
     store.set(f"weir/place/{rank}", str(number.value))
-    found = [int(store.get(f"weir/place/{peer}")) for peer in range(size)]
+    keys = [f"weir/place/{peer}" for peer in range(size)]
+    found = list(map(int, store.multi_get(keys) if store.has_extended_api() else map(store.get, keys)))
     if len(set(found)) != size or max(found) >= ranks.value:
         raise UnsupportedError(
-            f"torch.distributed has {size} ranks here, and MPI has started this one as one of {ranks.value}: start all ranks by one "
-            "mpirun or torchrun"
+            f"torch.distributed has {size} ranks here, and MPI has started this one as one of {ranks.value}: start all by one mpirun "
+            "or torchrun"
         )
     return found
 

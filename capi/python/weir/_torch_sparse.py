@@ -8,9 +8,15 @@ import numpy as np
 import torch
 
 Start = Callable[..., int]
-SMALL = 1 << 17  # bytes of a rank's values: up to there, fewer steps matter more than fewer bytes
+SMALL = 1 << 20  # bytes of a rank's values: up to there, fewer steps matter more than fewer bytes
 BYTE, LONG = 0, 4  # codes of types
-KINDS: Dict[int, Tuple[Any, int]] = {1: (np.uint8, 2**8 - 1), 2: (np.uint16, 2**16 - 1), 4: (np.uint32, 2**32 - 1), 8: (np.int64, 2**63 - 1)}
+# Types of distances, by their width in bytes, and their largest numbers.
+KINDS: Dict[int, Tuple[Any, int]] = {
+    1: (np.uint8, 2**8 - 1),
+    2: (np.uint16, 2**16 - 1),
+    4: (np.uint32, 2**32 - 1),
+    8: (np.int64, 2**63 - 1),
+}
 
 
 def gaps(positions: Any, first: int) -> Tuple[Any, int]:
@@ -36,8 +42,8 @@ def positions_of(coded: Any, width: int, first: int) -> Any:
 class Sum:
     """The sum of one tensor. Indices travel as distances from one to the next.
 
-    Small tensors go to all ranks, each of which sums them. Of a larger one, every rank sends each other one its entries of that rank's
-    range of indices. That rank sums them, and sends the sums to all. Either way, the sums are in the order of ranks."""
+    Small tensors go to all ranks, each of which sums them. Of a larger one, every rank sends each other one its entries of that
+    rank's range of indices. That rank sums them, and sends the sums to all. Either way, the sums are in the order of ranks."""
 
     def __init__(self, start: Start, tensor: Any, rank: int, ranks: int, divide: int) -> None:
         self.start, self.tensor, self.rank, self.ranks, self.divide = start, tensor, rank, ranks, divide
@@ -48,7 +54,7 @@ class Sum:
         self.bytes_of_entry = self.values.element_size() * int(np.prod(self.dense, dtype=np.int64))
         indices = given.indices().numpy()
         few = self.sizes[: self.sparse]
-        self.flat = indices[0] if self.sparse == 1 else np.ravel_multi_index(tuple(indices), few) if few else np.zeros(len(self.values), int)
+        self.flat = np.ravel_multi_index(tuple(indices), few) if few else np.zeros(len(self.values), int)
         elements = int(np.prod(few, dtype=object))
         self.bounds = [elements * part // ranks for part in range(ranks + 1)]
 
@@ -59,16 +65,15 @@ class Sum:
         yield self.start("all_gather", send=mine, recv=theirs, count=len(numbers), type=LONG, in_turn=1)
         return theirs.numpy()
 
-    def all_entries(self, flat: Any, values: Any, first: int, begins: List[int]) -> Generator[int, None, Tuple[Any, Any]]:
-        """Returns the positions and values of all ranks. Those of this rank are coded from `first` on."""
-        coded, width = gaps(flat, first)
-        sizes = yield from self.gathered([len(flat), len(coded), width])
+    def all_entries(self, given: Any, values: Any, sizes: Any, begins: List[int]) -> Generator[int, None, Tuple[Any, Any]]:
+        """Returns the positions and values of all ranks. `given` has those of this rank, and `sizes` what rows of all ranks say:
+        entries, bytes and width of the positions, which are coded from `begins` on."""
         received = values.new_empty((int(sizes[:, 0].sum()), *self.dense))
         positions = np.empty(int(sizes[:, 1].sum()), np.uint8)
         common: Dict[str, Any] = {"type": BYTE, "in_turn": 1}
-        coded, room = torch.from_numpy(coded), torch.from_numpy(positions)
+        coded, room = torch.from_numpy(given), torch.from_numpy(positions)
         self.start("all_gather_v", send=coded, count=len(coded), recv=room, recv_counts=sizes[:, 1], **common)
-        count, counts = len(flat) * self.bytes_of_entry, sizes[:, 0] * self.bytes_of_entry
+        count, counts = len(values) * self.bytes_of_entry, sizes[:, 0] * self.bytes_of_entry
         yield self.start("all_gather_v", send=values, count=count, recv=received, recv_counts=counts, **common)
         parts = np.split(positions, np.cumsum(sizes[:-1, 1]))
         return np.concatenate([positions_of(*one) for one in zip(parts, sizes[:, 2].tolist(), begins)]), received
@@ -105,19 +110,21 @@ class Sum:
     def steps(self) -> Generator[int, None, None]:
         """Sums, and writes the result into the tensor. Yields after each step, whose calls have to be over then."""
         agreed = zlib.crc32(repr((self.sizes, self.sparse, self.dtype)).encode())
-        rows = yield from self.gathered([len(self.flat), agreed])
-        others = [peer for peer in range(self.ranks) if rows[peer, 1] != agreed]
+        coded, width = gaps(self.flat, 0)
+        rows = yield from self.gathered([len(self.flat), len(coded), width, agreed])
+        others = [peer for peer in range(self.ranks) if rows[peer, 3] != agreed]
         if others:
             raise ValueError(
-                f"all_reduce: the sparse tensors of ranks {others} have another shape, type or number of sparse dimensions than this one, "
-                f"{self.sizes} of {self.dtype}"
+                f"all_reduce: the sparse tensors of ranks {others} have another shape, type or number of sparse dimensions than this "
+                f"one, {self.sizes} of {self.dtype}"
             )
         if self.ranks < 3 or int(rows[:, 0].max()) * self.bytes_of_entry < SMALL:
-            flat, values = yield from self.all_entries(self.flat, self.values, 0, [0] * self.ranks)
-            flat, values = self.summed(flat, values)
+            flat, values = self.summed(*(yield from self.all_entries(coded, self.values, rows, [0] * self.ranks)))
         else:
             flat, values = self.summed(*(yield from self.entries_of_range()))
-            flat, values = yield from self.all_entries(flat, values, self.bounds[self.rank], self.bounds)
+            coded, width = gaps(flat, self.bounds[self.rank])
+            rows = yield from self.gathered([len(flat), len(coded), width])
+            flat, values = yield from self.all_entries(coded, values, rows, self.bounds)
         indices = np.stack(np.unravel_index(flat, self.sizes[: self.sparse])) if self.sparse else np.zeros((0, len(flat)), int)
         result = torch.sparse_coo_tensor(torch.from_numpy(indices), values, self.sizes, is_coalesced=True, check_invariants=False)
         self.tensor.copy_(result)

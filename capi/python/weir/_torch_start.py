@@ -27,8 +27,8 @@ def free_port() -> int:
 
 def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0) -> None:
     """Collective over the ranks of torch.distributed, or over the `ranks` that share `store`. If they are several, starts MPI for
-    them, whatever has started the processes: rank 0's address and a free port travel through PyTorch's store. Does nothing where MPI
-    runs already, or where its own launcher has started the processes."""
+    them, whatever has started the processes: rank 0's address and a free port travel through PyTorch's store. Does nothing where
+    MPI runs already, or where its own launcher has started the processes."""
     if store is None:
         if not dist.is_available() or not dist.is_initialized():
             return
@@ -136,7 +136,7 @@ def register_backend() -> None:
 
     def create(*arguments: Any) -> Any:
         if old:
-            raise UnsupportedError(f"the backend weir needs PyTorch {NEEDED[0]}.{NEEDED[1]} or later, and this is PyTorch {version}")
+            raise UnsupportedError(f"the backend weir needs PyTorch {NEEDED[0]}.{NEEDED[1]} or later, and this is {version}")
         from . import _torch_group
 
         return _torch_group.create(*arguments)
