@@ -54,9 +54,10 @@ def learns_as(method, timed):
     """Returns the method whose curves are those of `method`. An automatic choice learns as what it has chosen."""
     if method == "weir dense":
         return "ddp"
-    if method != "weir auto":
+    if not method.startswith("weir auto"):
         return method
-    return "ddp" if all(name.startswith("dense") for name in timed["algorithms"]) else "weir 1 %, dense start"
+    chosen = "weir 1 %, dense start" if method == "weir auto" else "weir int4"
+    return "ddp" if all(name.startswith("dense") for name in timed["algorithms"]) else chosen
 
 
 def costs(methods, method, dense_steps, steps, kind):
@@ -87,7 +88,7 @@ def rows_of(methods, curves):
 
 def table_of(network, timing, rows):
     methods, dense = timing["methods"], statistics.median(rows["ddp"]["loss"])
-    fastest = min((name for name in rows if name != "weir auto"), key=lambda name: methods[name]["seconds"])
+    fastest = min((name for name in rows if not name.startswith("weir auto")), key=lambda name: methods[name]["seconds"])
     lines = [f"## {NETWORKS[network]}", "",
              f"{timing['ranks']} nodes of one rank, {timing['parameters']:,} parameters. A step without exchange takes "
              f"{methods['no exchange']['seconds'] * 1e3:.1f} ms. The machine's load average was {timing['load']:.1f}.", "",
@@ -104,11 +105,11 @@ def table_of(network, timing, rows):
             spread(row["loss"], 3), to_dense,
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    if "weir auto" in methods:
-        auto = methods["weir auto"]
-        lines += ["", f"`weir auto` chose {', '.join(dict.fromkeys(auto['algorithms']))}, and takes "
-                      f"{auto['seconds'] / methods['ddp']['seconds']:.2f} times as long as `ddp`, and "
-                      f"{auto['seconds'] / methods[fastest]['seconds']:.2f} times as long as the fastest, `{fastest}`."]
+    for method, auto in methods.items():
+        if method.startswith("weir auto"):
+            lines += ["", f"`{method}` chose {', '.join(dict.fromkeys(auto['algorithms']))}, and takes "
+                          f"{auto['seconds'] / methods['ddp']['seconds']:.2f} times as long as `ddp`, and "
+                          f"{auto['seconds'] / methods[fastest]['seconds']:.2f} times as long as the fastest, `{fastest}`."]
     return lines + [""]
 
 
@@ -119,7 +120,7 @@ def csv_of(methods, rows, curves):
         seeds = list(curves.get(method, {}).values())
         if seeds:
             shortest = min(seeds, key=lambda curve: len(curve.steps))
-            lines.append(f'"{method}"')
+            lines.append(method.replace(",", ";"))  # gnuplot splits at commas
             for i, step in enumerate(shortest.steps):
                 at = [costs(methods, method, row["dense_steps"], step, kind) for kind in ("seconds", "card_bytes")]
                 lines.append(f"{at[0]},{at[1]},{statistics.mean(curve.losses[i] for curve in seeds)}")
@@ -146,7 +147,8 @@ def exchange_of(weir, count, nodes, rate, method):
         problem = ["--nodes", str(nodes), "--network", rate, "--count", str(count), "--json", file.name, *options]
         subprocess.run([weir, "predict", *problem], check=True, stdout=subprocess.DEVNULL)
         rows = json.load(file)["predictions"]
-    return next(row["total_ms"] / 1e3 for row in rows if (row["algorithm"], row.get("compressor")) == (algorithm, compressor))
+    fits = [row for row in rows if row["algorithm"] == algorithm and compressor in (None, row["compressor"])]
+    return fits[0]["total_ms"] / 1e3
 
 
 def predictions_of(weir, timing, rows):

@@ -26,6 +26,7 @@ TEXT = "/usr/share/dictd/gcide.dict.dz"  # from Debian's package dict-gcide
 ALPHABET = bytes([10, *range(32, 127)])  # every other byte becomes a space
 DENSE_START = "dense start"  # in the name of a method whose first steps are dense, as those of PowerSGD always are
 
+INT4 = "format=int4,bucket=128"
 # What the hook of weir.torch is given.
 WEIR = {
     "weir 1 %": {"density": 0.01},
@@ -33,15 +34,14 @@ WEIR = {
     "weir 1 %, dense start, bf16": {"density": 0.01, "wire_values": "bfloat16"},
     "weir 10 %, dense start": {"density": 0.1},
     "weir block_quantise": {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise"},
-    "weir int4": {
-        "algorithm": "packed_reduce_scatter", "compressor": "block_quantise", "compressor_parameters": "format=int4,bucket=128"
-    },
+    "weir int4": {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise", "compressor_parameters": INT4},
     "weir auto": {"density": 0.01, "algorithm": "auto"},
+    "weir auto, int4 or dense": {"algorithm": "auto", "compressor": "block_quantise|none", "compressor_parameters": INT4 + "|"},
     "weir dense": {"algorithm": "dense_ring"},
 }
 METHODS = ("ddp", "ddp bf16", "powersgd 1", "powersgd 4", *WEIR)
 # Only timed: they learn as plain DDP, or as what the automatic choice has taken.
-NO_CURVE = ("weir auto", "weir dense")
+NO_CURVE = ("weir auto", "weir auto, int4 or dense", "weir dense")
 
 
 def read_text(path, characters):
@@ -246,7 +246,7 @@ def main():
     parser.add_argument("--steps", type=int, default=300, help="of an epoch")
     parser.add_argument("--dense", type=int, default=30, help="first steps that methods with a dense start leave dense")
     parser.add_argument("--every", type=int, default=25, help="steps between evaluations")
-    parser.add_argument("--turns", type=int, default=5, help="of each method, with time")
+    parser.add_argument("--turns", type=int, default=4, help="of each method, with time")
     parser.add_argument("--turn", type=int, default=9, help="steps of a turn; all but the first are timed")
     parser.add_argument("--network", default="unnamed", help="with time: the name of the network, for the file that is written")
     parser.add_argument("--text", default=TEXT, help="a file, plain or gzipped, or 'synthetic'")
