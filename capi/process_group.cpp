@@ -17,7 +17,7 @@
 
 using namespace weir::capi;
 
-namespace {
+namespace weir::capi::group {
 
 using GroupClock = std::chrono::steady_clock;
 
@@ -92,7 +92,9 @@ void take_counts(const std::int32_t* given, int ranks, std::vector<int>& counts,
 
 std::atomic<std::int64_t> next_id = 1;
 
-}  // namespace
+}  // namespace weir::capi::group
+
+using namespace weir::capi::group;
 
 struct weir_group {
  public:
