@@ -30,6 +30,7 @@ import torch
 from ._struct import real_number, refuse_unknown, whole_number
 from ._torch_fragments import DENSE, DENSE_CUDA, Fragment, Fragments, equal_parts, named_parts
 from ._torch_models import SUM_TYPES, entry_of, parameters_of, trainable
+from ._torch_plans import bytes_sent_by, plans_by_name
 from ._torch_start import everybody
 from ._types import AllreduceConfig, ArgumentError, BusyError, Error, MismatchError, NonFiniteError
 from .communicator import Communicator, handle_of
@@ -418,12 +419,12 @@ class DiLoCo:
     @property
     def plans(self) -> Dict[str, AllreducePlan]:
         """The plans by their names, "diloco 0" and so on: for statistics and explanation()."""
-        return {fragment.plan.config.name: fragment.plan for fragment in self._fragments}
+        return plans_by_name(self._fragments)
 
     @property
     def bytes_sent(self) -> int:
         """Bytes that this rank has sent in the last exchange of each fragment, all together. BusyError while one is in flight."""
-        return sum(sum(fragment.plan.statistics.bytes_sent.values()) for fragment in self._fragments)
+        return bytes_sent_by(self._fragments)
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns what lives from one step to the next on this rank, for torch.save: shared parameters, momentum, residuals, the

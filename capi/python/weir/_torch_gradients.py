@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ._object import refuse_making
 from ._struct import refuse_unknown, whole_number
 from ._torch_models import entry_of, parameters_of, trainable
-from ._torch_plans import Group, check_carried, in_groups
+from ._torch_plans import Group, bytes_sent_by, check_carried, in_groups, plans_by_name
 from ._torch_scaler import Scale, with_scaler
 from ._torch_start import everybody
 from ._types import AllreduceConfig, ArgumentError, BusyError, Error
@@ -284,12 +284,12 @@ class GradientAllreduce:
     @property
     def plans(self) -> Dict[str, AllreducePlan]:
         """The plans by their names, "gradients 0" and so on: for statistics and explanation()."""
-        return {group.plan.config.name: group.plan for group in self._groups}
+        return plans_by_name(self._groups)
 
     @property
     def bytes_sent(self) -> int:
         """Bytes that this rank sent in the last step, of all groups together."""
-        return sum(sum(group.plan.statistics.bytes_sent.values()) for group in self._groups)
+        return bytes_sent_by(self._groups)
 
     def state_dict(self) -> Dict[str, Any]:
         """Returns what lives from one step to the next on this rank, for torch.save. Every rank saves its own, after the same step.

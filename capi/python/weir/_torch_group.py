@@ -196,7 +196,7 @@ class Work(dist._Work):  # type: ignore[misc]
                 self._error = error
             self._keeps, self._at_end = [], []
             self._over.set()
-            future, self._future_to_set = self._future, None
+            future = self._future
         if future is not None:
             self._set(future)
 

@@ -1,7 +1,7 @@
 """Parameters whose gradients share a plan, and how they are divided into such groups."""
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, List, Mapping, Optional
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional
 
 import torch
 
@@ -181,6 +181,15 @@ def in_groups(parameters: Dict[str, Any], min_elements: int, group_elements: int
         groups[-1][name] = parameter
         elements += size
     return groups
+
+
+def plans_by_name(parts: Iterable[Any]) -> Dict[str, AllreducePlan]:
+    return {part.plan.config.name: part.plan for part in parts}
+
+
+def bytes_sent_by(parts: Iterable[Any]) -> int:
+    """Returns the bytes that this rank sent in the last runs of the parts' plans."""
+    return sum(sum(part.plan.statistics.bytes_sent.values()) for part in parts)
 
 
 def copy_all(targets: List[Any], sources: List[Any]) -> None:
