@@ -15,5 +15,6 @@ void add_schedules(Command& benchmarks);
 void add_adam(Command& benchmarks);
 void add_pto(Command& benchmarks);
 void add_start(Command& benchmarks);
+void add_reproducible(Command& benchmarks);
 
 }  // namespace weir::cli

@@ -26,12 +26,15 @@ TEXT = "/usr/share/dictd/gcide.dict.dz"  # from Debian's package dict-gcide
 ALPHABET = bytes([10, *range(32, 127)])  # every other byte becomes a space
 DENSE_START = "dense start"  # in the name of a method whose first steps are dense, as those of PowerSGD always are
 
+SMALL = 8192  # parameters of fewer elements travel dense: the default of weir.torch's min_elements
+
 INT4 = "format=int4,bucket=128"
 # What the hook of weir.torch is given.
 WEIR = {
     "weir 1 %": {"density": 0.01},
     "weir 1 %, dense start": {"density": 0.01},
     "weir 1 %, dense start, bf16": {"density": 0.01, "wire_values": "bfloat16"},
+    "weir 1 %, dense start, dgc": {"density": 0.01, "compressor": "dgc"},
     "weir 10 %, dense start": {"density": 0.1},
     "weir block_quantise": {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise"},
     "weir int4": {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise", "compressor_parameters": INT4},
@@ -97,7 +100,11 @@ class Training:
             state = powerSGD_hook.PowerSGDState(None, int(method.split()[1]), start_powerSGD_iter=max(dense_steps, 2))
             self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         fused = {"fused": True} if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4) else {}
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=given.rate, betas=(0.9, 0.99), **fused)
+        parameters = list(self.model.parameters())
+        if method.endswith("dgc"):  # it has the momentum of what travels sparse
+            sparse, small = ([p for p in parameters if (p.numel() >= SMALL) == large] for large in (True, False))
+            parameters = [{"params": sparse, "betas": (0, 0.99)}, {"params": small}]
+        self.optimizer = torch.optim.Adam(parameters, lr=given.rate, betas=(0.9, 0.99), **fused)
 
     def step(self, window, number):
         """Makes a training step. Returns seconds of the forward pass, the backward pass with the exchange, and the optimizer."""
