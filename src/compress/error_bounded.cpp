@@ -10,10 +10,11 @@
 // takes one byte. If the bound is below 2^-127, all values come back as they are.
 //
 // A message is blocks of 64 values, zeros up to a multiple of 8 bytes, and 8 bytes: the exponent of the unit, int32, and zeros. A
-// block is a byte that says what follows: 0x80: the decoded values as floats. Otherwise bits 5 and 6 say how many bytes the
-// difference between the first value and the last one of the block before takes (0, 1, 2 or 4), and the lower five bits how many
-// bits each difference within the block takes. Differences are in units; their signs are in the lowest bit. All lowest bits come
-// first, 8 bytes, then the next ones. The block before is the last one that is not of floats; before the first one, it is zeros.
+// block is a byte that says what follows. 0x80: floats, the decoded values. Otherwise bits 5 and 6 are the number of bytes of the
+// difference between the first value and the last one of the block before, whose sign is in its lowest bit. The lower five bits
+// are the number of bits, in two's complement, of the differences between neighbours in the block: all lowest bits come first, 8
+// bytes, then the next ones. Differences are in units. The block before is the last one that is not of floats; before the first
+// one, values are 0.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/error_bounded.cpp"
 #include <hwy/foreach_target.h>
@@ -40,9 +41,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t block_values = 64;
-constexpr int most_bits = 24;  // of a difference in a block; with more, floats take hardly more
+constexpr int most_bits = 24, too_many_bits = 32;  // of a difference; values below 2^22 units have no more
 constexpr std::uint8_t of_floats = 0x80;
-constexpr std::array<int, 4> first_bytes = {0, 1, 2, 4};
 constexpr std::int64_t trailer = 8;
 
 constexpr int least_exponent = -126, most_exponent = 104;  // the unit and its inverse are floats; the largest float is a multiple
@@ -78,6 +78,7 @@ using FloatTag = hn::CappedTag<float, 16>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 using UintTag = hn::RebindToUnsigned<FloatTag>;
 using ByteTag = hn::Rebind<std::uint8_t, FloatTag>;
+using SignedByteTag = hn::Rebind<std::int8_t, FloatTag>;
 using PlaneTag = hn::CappedTag<std::uint8_t, block_values>;
 using Floats = hn::Vec<FloatTag>;
 using Ints = hn::Vec<IntTag>;
@@ -100,7 +101,7 @@ HWY_INLINE Floats rounded(Floats x, Unit unit) {
   return hn::IfThenElse(hn::RebindMask(FloatTag(), stays(x, unit)), x, of_units(in_units(x, unit), unit.size));
 }
 
-/// Calls step(i, values) for vectors of values x[i ..], and stores what it returns: to out[i ..]. `out` may be `x`.
+/// Stores step(values) for vectors of values. `out` may be `x`.
 template <class Step>
 HWY_INLINE void transform(const float* x, std::int64_t count, float* out, Step step) {
   const FloatTag d;
@@ -113,12 +114,17 @@ HWY_INLINE void transform(const float* x, std::int64_t count, float* out, Step s
   std::copy_n(padded, count - i, out + i);
 }
 
-/// A block in units. Signs of differences are in their lowest bit; the first difference is 0.
+/// A block in units. The first difference is 0.
 struct Differences {
-  alignas(64) std::uint32_t values[block_values];
+  alignas(64) std::int32_t values[block_values];
   std::int32_t first, last;
-  std::uint32_t bits;  // that the largest takes; 32 if a value cannot be rounded
+  int bits;  // that each takes in two's complement; too_many_bits if values are too large
 };
+
+/// Rounds by adding a float between 2^23 and 2^24, whose lowest bit stands for 1. The sum's bits are those of the float, plus the
+/// rounded value. If it leaves the range, the value is too large. The product is exact: fused or not, the sum is the same.
+constexpr float shift = 0x1.8p23F;
+constexpr std::int32_t shift_bits = 0x4b400000, range_bits = 0x4b000000;
 
 HWY_INLINE void take_differences(const float* x, Unit unit, Differences& block) {
   const FloatTag d;
@@ -127,27 +133,33 @@ HWY_INLINE void take_differences(const float* x, Unit unit, Differences& block) 
   const auto lane = hn::Iota(di, 0);
   const auto first_lane = hn::Eq(lane, hn::Zero(di));
   const auto left = hn::IndicesFromVec(di, hn::And(hn::Sub(lane, hn::Set(di, 1)), hn::Set(di, static_cast<int>(lanes() - 1))));
-  Uints most = hn::Zero(du);
+  const auto inverse = hn::Set(d, unit.inverse);
+  Ints most = hn::Zero(di), outside = hn::Zero(di);
   Ints before = hn::Zero(di);  // its first lane is the last value of the vector before
   for (std::int64_t i = 0; i < block_values; i += lanes()) {
-    const auto values = hn::LoadU(d, x + i);
-    const Ints units = in_units(values, unit), turned = hn::TableLookupLanes(units, left);
+    const Ints units = hn::BitCast(di, hn::MulAdd(hn::LoadU(d, x + i), inverse, hn::Set(d, shift)));
+    const Ints turned = hn::TableLookupLanes(units, left);
     if (i == 0) {
-      block.first = hn::GetLane(units);
+      block.first = hn::GetLane(hn::Sub(units, hn::Set(di, shift_bits)));
       before = units;
     }
     const Ints difference = hn::Sub(units, hn::IfThenElse(first_lane, before, turned));
-    const auto folded = hn::BitCast(du, hn::Xor(hn::ShiftLeft<1>(difference), hn::ShiftRight<31>(difference)));
-    most = hn::Max(most, hn::IfThenElse(hn::RebindMask(du, stays(values, unit)), hn::Set(du, 0xffffffff), folded));
-    hn::Store(folded, du, block.values + i);
+    most = hn::Or(most, hn::Xor(difference, hn::ShiftRight<31>(difference)));
+    outside = hn::Or(outside, hn::Xor(units, hn::Set(di, range_bits)));
+    hn::Store(difference, di, block.values + i);
     before = turned;
   }
-  block.last = hn::GetLane(before);
-  block.bits = static_cast<std::uint32_t>(std::bit_width(hn::GetLane(hn::MaxOfLanes(du, most))));
+  block.last = hn::GetLane(hn::Sub(before, hn::Set(di, shift_bits)));
+  const Ints beyond = hn::BitCast(di, hn::ShiftRight<23>(hn::BitCast(du, outside)));
+  const Ints all = hn::Or(most, hn::ShiftRight<31>(hn::Sub(hn::Zero(di), beyond)));
+  const std::uint32_t largest = hn::GetLane(hn::MaxOfLanes(du, hn::BitCast(du, all)));
+  const bool equal = largest == 0 && block.first == block.last;  // or else some are -1
+  block.bits = equal ? 0 : static_cast<int>(std::bit_width(largest)) + 1;
+  if (block.bits > most_bits || unit.most_rounded == 0) block.bits = too_many_bits;
 }
 
 /// Writes the lowest `bits` bits of 64 differences: 8 bytes of lowest bits, 8 bytes of the next, and so on.
-HWY_INLINE void store_bits(const std::uint32_t* differences, int bits, std::byte* to) {
+HWY_INLINE void store_bits(const std::int32_t* differences, int bits, std::byte* to) {
   auto* out = reinterpret_cast<std::uint8_t*>(to);
 #if HWY_TARGET == HWY_SCALAR
   for (int bit = 0; bit < bits; ++bit, out += 8) {
@@ -161,8 +173,9 @@ HWY_INLINE void store_bits(const std::uint32_t* differences, int bits, std::byte
   alignas(64) std::uint8_t bytes[block_values];
   for (int low = 0; low < bits; low += 8) {
     for (std::int64_t i = 0; i < block_values; i += lanes()) {
-      const auto shifted = hn::ShiftRightSame(hn::Load(du, differences + i), low);
-      hn::StoreU(wire::HWY_NAMESPACE::truncate(ByteTag(), shifted), ByteTag(), bytes + i);
+      auto difference = hn::BitCast(du, hn::Load(IntTag(), differences + i));
+      if (low > 0) difference = hn::ShiftRightSame(difference, low);
+      hn::StoreU(wire::HWY_NAMESPACE::truncate(ByteTag(), difference), ByteTag(), bytes + i);
     }
     for (int bit = 0; bit < std::min(8, bits - low); ++bit, out += 8) {
       const auto mask = hn::Set(d, static_cast<std::uint8_t>(1 << bit));
@@ -173,23 +186,26 @@ HWY_INLINE void store_bits(const std::uint32_t* differences, int bits, std::byte
 #endif
 }
 
-/// Reads 8 bits of 64 differences, or as many as there are, and the bytes up to 8 after them.
-HWY_INLINE void load_bits(const std::byte* from, int bits, std::uint8_t* bytes) {
+/// Reads one byte of 64 differences, of which `bits` bits are there, and up to 8 bytes after them. Extends the sign if this is the
+/// highest byte.
+HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, std::uint8_t* bytes) {
   const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
 #if HWY_TARGET == HWY_SCALAR
   for (std::int64_t i = 0; i < block_values; ++i) {
-    bytes[i] = 0;
-    for (int bit = 0; bit < bits; ++bit) bytes[i] |= static_cast<std::uint8_t>((in[8 * bit + i / 8] >> (i % 8) & 1) << bit);
+    int sum = 0;
+    for (int bit = 0; bit < bits; ++bit) sum |= (in[8 * bit + i / 8] >> (i % 8) & 1) << bit;
+    bytes[i] = static_cast<std::uint8_t>(highest && (sum >> (bits - 1)) != 0 ? sum - (1 << bits) : sum);
   }
 #else
   const PlaneTag d;
+  const auto sign = hn::Set(d, static_cast<std::uint8_t>(highest ? 1 << (bits - 1) : 0));
   for (std::size_t i = 0; i < block_values; i += hn::Lanes(d)) {
     auto sum = hn::Zero(d);
     for (int bit = 0; bit < bits; ++bit) {
       const auto set = hn::LoadMaskBits(d, in + 8 * bit + i / 8);
       sum = hn::Or(sum, hn::IfThenElseZero(set, hn::Set(d, static_cast<std::uint8_t>(1 << bit))));
     }
-    hn::Store(sum, d, bytes + i);
+    hn::Store(hn::Sub(hn::Xor(sum, sign), sign), d, bytes + i);
   }
 #endif
 }
@@ -311,16 +327,19 @@ class ErrorBounded final : public PackedCodec {
     const std::int32_t step =
         static_cast<std::int32_t>(static_cast<std::uint32_t>(block.first) - static_cast<std::uint32_t>(before));
     const std::uint32_t first = static_cast<std::uint32_t>(step) << 1 ^ static_cast<std::uint32_t>(step >> 31);
-    const int class_of_first = (first > 0 ? 1 : 0) + (first > 0xff ? 1 : 0) + (first > 0xffff ? 1 : 0);
-    const int bits = static_cast<int>(block.bits), taken = first_bytes[static_cast<std::size_t>(class_of_first)];
-    if (bits > most_bits || taken + 8 * bits >= static_cast<int>(sizeof(float)) * size) {
-      *to++ = std::byte{of_floats};
+    const int bits = block.bits, taken = (static_cast<int>(std::bit_width(first)) + 7) / 8;
+    if (bits == too_many_bits || taken + 8 * bits >= static_cast<int>(sizeof(float)) * size) {
       float floats[block_values];
       transform(values, size, floats, [&](Floats x) HWY_ATTR { return rounded(x, unit); });
+      if (before == 0 && std::all_of(floats, floats + size, [](float x) { return x == 0; })) {
+        *to++ = std::byte{0};
+        return to;
+      }
+      *to++ = std::byte{of_floats};
       std::memcpy(to, floats, static_cast<std::size_t>(size) * sizeof(float));
       return to + size * static_cast<std::int64_t>(sizeof(float));
     }
-    *to++ = static_cast<std::byte>(bits | class_of_first << 5);
+    *to++ = static_cast<std::byte>(bits | taken << 5);
     std::memcpy(to, &first, sizeof first);  // what it does not take is overwritten
     to += taken;
     store_bits(block.values, bits, to);
@@ -338,7 +357,7 @@ class ErrorBounded final : public PackedCodec {
     for (std::int64_t begin = 0; begin < count; begin += block_values) {
       const std::int64_t size = std::min(block_values, count - begin);
       if (at >= end) fail(WEIR_ERR_TRANSPORT, "a message of {} values ends early, after {} bytes", count, end + trailer);
-      const int kind = static_cast<int>(in[at++]), bits = kind & 31, taken = first_bytes[static_cast<std::size_t>(kind >> 5 & 3)];
+      const int kind = static_cast<int>(in[at++]), bits = kind & 31, taken = kind >> 5 & 3;
       const bool floats = kind == of_floats;
       if (!floats && (kind > 0x7f || bits > most_bits))
         fail(WEIR_ERR_TRANSPORT, "a message of {} values has a block of kind {}", count, kind);
@@ -347,7 +366,7 @@ class ErrorBounded final : public PackedCodec {
       if (at > end) fail(WEIR_ERR_TRANSPORT, "a message of {} values ends early, after {} bytes", count, end + trailer);
       float padded[block_values];
       float* const to = size == block_values ? sum + begin : padded;
-      if (size < block_values) std::fill_n(std::copy_n(sum + begin, size, padded), block_values - size, 0.0F);
+      if (add && size < block_values) std::fill_n(std::copy_n(sum + begin, size, padded), block_values - size, 0.0F);
       if (floats && size == block_values) {
         for (std::int64_t i = 0; i < block_values; i += lanes())
           deliver<add>(wire::HWY_NAMESPACE::load_bytes(d, block + i * static_cast<std::int64_t>(sizeof(float))), to + i);
@@ -358,7 +377,7 @@ class ErrorBounded final : public PackedCodec {
       } else {
         std::uint32_t first = 0;
         std::memcpy(&first, block, sizeof first);  // of the block, or of the trailer
-        first = taken == 4 ? first : first & ((1U << 8 * taken) - 1);
+        first &= (1U << 8 * taken) - 1;
         before = hn::Add(before, hn::Set(di, static_cast<std::int32_t>(first >> 1 ^ (0U - (first & 1)))));
         before = decode_block<add>(block + taken, bits, unit, before, to);
       }
@@ -373,25 +392,28 @@ class ErrorBounded final : public PackedCodec {
     hn::StoreU(add ? hn::Add(hn::LoadU(d, to), values) : values, d, to);
   }
 
+  /// Returns each lane with a byte below it.
+  static HWY_INLINE Ints below(Ints high, const std::uint8_t* bytes) {
+    return hn::Or(hn::ShiftLeft<8>(high), hn::PromoteTo(IntTag(), hn::LoadU(ByteTag(), bytes)));
+  }
+
   /// `before`: the first value, in units, in all lanes. Returns the last one.
   template <bool add>
   static HWY_INLINE Ints decode_block(const std::byte* in, int bits, float unit, Ints before, float* to) {
     const IntTag di;
-    const UintTag du;
     if (bits == 0) {
       for (std::int64_t i = 0; i < block_values; i += lanes()) deliver<add>(of_units(before, unit), to + i);
       return before;
     }
     alignas(64) std::uint8_t bytes[3 * block_values];
-    for (int low = 0; low < bits; low += 8) load_bits(in + 8 * low, std::min(8, bits - low), bytes + low * block_values / 8);
+    for (int low = 0; low < bits; low += 8) load_bits(in + 8 * low, std::min(8, bits - low), bits - low <= 8, bytes + 8 * low);
     const auto last = hn::IndicesFromVec(di, hn::Set(di, static_cast<int>(lanes() - 1)));
+    const std::uint8_t* const top = bytes + (bits - 1) / 8 * block_values;
     for (std::int64_t i = 0; i < block_values; i += lanes()) {
-      const auto load = [&](int byte) HWY_ATTR { return hn::PromoteTo(du, hn::LoadU(ByteTag(), bytes + byte * block_values + i)); };
-      Uints folded = load(0);
-      if (bits > 8) folded = hn::Or(folded, hn::ShiftLeft<8>(load(1)));
-      if (bits > 16) folded = hn::Or(folded, hn::ShiftLeft<16>(load(2)));
-      const auto sign = hn::Sub(hn::Zero(du), hn::And(folded, hn::Set(du, 1)));
-      const Ints sums = running_sums(hn::BitCast(di, hn::Xor(hn::ShiftRight<1>(folded), sign)));
+      Ints difference = hn::PromoteTo(di, hn::LoadU(SignedByteTag(), reinterpret_cast<const std::int8_t*>(top + i)));
+      if (bits > 16) difference = below(difference, bytes + block_values + i);
+      if (bits > 8) difference = below(difference, bytes + i);
+      const Ints sums = running_sums(difference);
       deliver<add>(of_units(hn::Add(before, sums), unit), to + i);
       before = hn::Add(before, hn::TableLookupLanes(sums, last));
     }
