@@ -462,9 +462,9 @@ const CompressorRow error_bounded_row = {
     .source = "Weir; after SZ and cuSZp, and C-Coll, gZCCL and hZCCL for sums",
     .feedback = false,
     .parameters = parameters,
-    .encode_adds = 1,
-    .decode_adds = 1,
-    .usual_size = 0.25,
+    .encode_adds = 1.5,
+    .decode_adds = 1.2,
+    .usual_size = 0.25,  // smooth fields take less, noise at a tight bound more
     .codec = make,
 };
 
