@@ -83,6 +83,11 @@ weir_status weir_comm_allgather(weir_comm* comm, const void* mine, std::int64_t 
   return guard_handle(comm, [&] { comm->communicator.allgather_raw(mine, bytes, all); });
 }
 
+weir_status weir_comm_sum(weir_comm* comm, const void* values, std::int64_t count, std::int32_t type, double* sums,
+                          std::int64_t fields) {
+  return guard_handle(comm, [&] { comm->communicator.sum_raw(values, count, static_cast<weir::DataType>(type), sums, fields); });
+}
+
 weir_status weir_comm_refuse(weir_comm* comm, const char* what, const char* why) {
   return guard_handle(comm, [&] {
     const weir::Error error(WEIR_ERR_ARGUMENT, std::string(reason(why)));

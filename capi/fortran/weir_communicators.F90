@@ -1,14 +1,14 @@
 ! weir_communicators.F90: groups of ranks. WEIR_MPI_F08 is defined if the compiler has MPI's module mpi_f08.
 module weir_communicators
   use, intrinsic :: iso_c_binding, only: c_char, c_int, c_int32_t, c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr
-  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real64
+  use, intrinsic :: iso_fortran_env, only: int8, int32, int64, real32, real64
 #ifdef WEIR_MPI_F08
   use mpi_f08, only: MPI_Comm
 #endif
   use weir_c
   use weir_calls, only: add_user, comm_owner, end_call, handle_of, last_text, remove_user, stop_with
   use weir_text, only: text_of
-  use weir_types, only: WEIR_ERR_ARGUMENT, WEIR_OK
+  use weir_types, only: WEIR_ERR_ARGUMENT, WEIR_FLOAT32, WEIR_FLOAT64, WEIR_OK
   implicit none
   private
   public :: weir_communicator, owner_of
@@ -58,6 +58,12 @@ module weir_communicators
     !> large as there are ranks. The same limit holds as for broadcast.
     generic :: allgather => allgather_int32, allgather_int64, allgather_real64
     procedure, private :: allgather_int32, allgather_int64, allgather_real64
+    !> Collective, blocking. (values, total, ierr): sets `total`, real64, to the sum of `values` over all ranks, with the same bits
+    !> however the values are divided among ranks, and in whatever order they come. `values` is an array of rank 1, or of rank 2
+    !> for one total for each column. real32 or real64. Each rank may give another number of rows, also none. What is
+    !> below 2^-84 times the largest magnitude of any rank is rounded away; the sum of the rest is exact, and is rounded once.
+    generic :: sum => sum_real32, sum_real64, sums_real32, sums_real64
+    procedure, private :: sum_real32, sum_real64, sums_real32, sums_real64
     !> (path, ierr): writes the flight recorder's dump to a file, for `weir trace diagnose`. Makes missing folders of the path.
     procedure :: dump
     !> (): returns the text of the last error of the communicator, or of a plan, table or schedule made from it.
@@ -69,7 +75,7 @@ module weir_communicators
 
   !> Returns the address of an array; null if it has no elements.
   interface address_of
-    module procedure address_of_int32, address_of_int64, address_of_real64
+    module procedure address_of_int32, address_of_int64, address_of_real32, address_of_real64
   end interface
 
 contains
@@ -331,7 +337,38 @@ contains
     call end_call(status, self%owner, ierr)
   end subroutine
 
-  !@ for kind, type = int32; integer | int64; integer | real64; real
+  !@ for kind, name = real32; FLOAT32 | real64; FLOAT64
+  subroutine sum_@kind@(self, values, total, ierr)
+    class(weir_communicator), intent(in) :: self
+    real(@kind@), intent(in), contiguous, target :: values(:)
+    real(real64), intent(out) :: total
+    integer, intent(out), optional :: ierr
+    real(real64), target :: totals(1)
+
+    totals = 0
+    call end_call(c_comm_sum(handle_of(self%owner), address_of(values), size(values, kind=c_int64_t), WEIR_@name@, c_loc(totals), &
+                             1_c_int64_t), self%owner, ierr)
+    total = totals(1)
+  end subroutine
+
+  subroutine sums_@kind@(self, values, totals, ierr)
+    class(weir_communicator), intent(in) :: self
+    real(@kind@), intent(in), contiguous, target :: values(:, :)
+    real(real64), intent(inout), contiguous, target :: totals(:)
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: first
+    integer(c_int64_t) :: fields
+
+    first = c_null_ptr
+    if (size(values) > 0) first = c_loc(values(1, 1))
+    fields = size(totals, kind=c_int64_t)
+    if (size(values, 2) /= fields) fields = -1
+    call end_call(c_comm_sum(handle_of(self%owner), first, size(values, kind=c_int64_t), WEIR_@name@, address_of(totals), fields), &
+                  self%owner, ierr)
+  end subroutine
+
+  !@ end
+  !@ for kind, type = int32; integer | int64; integer | real32; real | real64; real
   function address_of_@kind@(array) result(address)
     @type@(@kind@), intent(in), contiguous, target :: array(:)
     type(c_ptr) :: address

@@ -18,8 +18,8 @@ SCALARS = {"int": "integer(c_int)", "int32_t": INT32, "int64_t": INT64, "double"
 RESULTS = {"weir_status": "integer(c_int)", "const char*": POINTER}
 ISO_C_BINDING = "c_char, c_double, c_funptr, c_int, c_int32_t, c_int64_t, c_null_ptr, c_ptr, c_size_t, c_sizeof"
 FUNCTION_POINTERS = {"weir_log_function", "weir_operator_body"}
-ARRAYS = {"ranks", "shares", "steps", "blocks", "tensors", "parts", "layers", "rates"}  # arguments that are arrays, although their
-                                                                                        # type does not show it
+# Arguments that are arrays, although their type does not show it.
+ARRAYS = {"ranks", "shares", "sums", "steps", "blocks", "tensors", "parts", "layers", "rates"}
 
 
 def wrap(text, width, first, rest):

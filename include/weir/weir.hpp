@@ -173,6 +173,17 @@ class Communicator {
   void allgather(std::span<const std::byte> mine, std::span<std::byte> all) const;
   void allgather_raw(const void* mine, std::int64_t bytes, void* all) const;
   static constexpr std::int64_t most_small_bytes = 1 << 20;
+  /// Collective, blocking. Sets each of `sums` to the sum of its values over all ranks, with the same bits however the values are
+  /// divided among ranks, and in whatever order they come. `values` has the values of sums[0], then as many of sums[1], and so on.
+  /// Each rank may give another number of values, also none. The result is the exact sum of the values, each rounded to a multiple
+  /// of a unit, and is rounded once. The unit is at most 2^-84 times the largest magnitude of any rank. NaN, or infinities of both
+  /// signs, give NaN. Up to 8 sums take one exchange of messages; each 16 more take another one. Throws the same error on all
+  /// ranks: Error(WEIR_ERR_ARGUMENT) if the values cannot be shared out evenly among the sums, if ranks ask for different numbers
+  /// of sums, and for more than 2^34 values in all. Source: bins of Demmel, Ahrens and Nguyen, "Efficient Reproducible Floating
+  /// Point Summation and BLAS", 2016.
+  void sum(std::span<const float> values, std::span<double> sums) const;
+  void sum(std::span<const double> values, std::span<double> sums) const;
+  void sum_raw(const void* values, std::int64_t count, DataType type, double* sums, std::int64_t fields) const;
   /// Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. Makes
   /// missing folders of the path. `weir trace diagnose` reads the files of a folder that are called weir-dump.cC.rankR.json, with
   /// any number C for the communicator and the rank for R. Throws Error(WEIR_ERR_ARGUMENT), naming the file and the reason.

@@ -49,8 +49,8 @@ _weir() {
       "trace summary --json" | "checkpoint ls --json" | "checkpoint show --json" | "cache ls --json")
       files=yes ;;
     "bench allreduce --algorithm")
-      words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl topk_allgather topk_dsa gtopk
-        gaussiank hitopk oktopk hi_oktopk packed_allgather packed_reduce_scatter" list=yes ;;
+      words="all auto auto_sparse dense_ring dense_rabenseifner dense_torus2d dense_mpi dense_nccl dense_reproducible topk_allgather
+        topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk packed_allgather packed_reduce_scatter" list=yes ;;
     "bench allreduce --result")
       words="sparse in_place both" ;;
     "bench allreduce --wire" | "predict --wire")

@@ -75,6 +75,11 @@ CHARGED_VOID(_ZN4weir7kernels4host5scaleIfEEvPT_lS3_, (float* x, int64_t count, 
 CHARGED_VOID(_ZN4weir7kernels4host7rescaleIfEEvPT_lS3_, (float* x, int64_t count, float factor), (x, count, factor), 8 * count)
 CHARGED_VOID(_ZN4weir7kernels4host6divideIfEEvPT_lS3_, (float* x, int64_t count, float divisor), (x, count, divisor), 8 * count)
 CHARGED(_ZN4weir7kernels4host16count_non_finiteIfEElPKT_l, int64_t, (const float* x, int64_t count), (x, count), 4 * count)
+CHARGED_VOID(_ZN4weir7kernels4host16reproducible_sumIfEEvPKPKT_illdPS3_,
+             (const float* const* terms, int count_of_terms, int64_t begin, int64_t end, double divisor, float* out),
+             (terms, count_of_terms, begin, end, divisor, out), 4 * (count_of_terms + 1) * (end - begin))
+CHARGED_VOID(_ZN4weir7kernels4host12add_to_totalIfEEvPKT_lRNS_17ReproducibleTotalE,
+             (const float* x, int64_t count, ReproducibleTotal& total), (x, count, total), 4 * count)
 CHARGED_VOID(_ZN4weir7kernels4host9fill_zeroIfEEvPT_l, (float* x, int64_t count), (x, count), 4 * count)
 CHARGED(_ZN4weir7kernels4host9merge_addIfEElPKjPKT_lS4_S7_lPjPS5_, int64_t,
         (const uint32_t* a_indices, const float* a_values, int64_t a_count, const uint32_t* b_indices, const float* b_values,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -113,6 +114,31 @@ struct AdamFactors {
   T epsilon, decay;
 };
 
+/// The rounding of reproducible_sum. Let p be the power of two of the largest magnitude, p <= |x| < 2 p. Adding and subtracting
+/// first p rounds a term to a multiple of 2^-36 p; adding and subtracting second p rounds what is left to a multiple of 2^-74 p.
+/// Sums of 65,536 such multiples are exact in double, so their order does not matter. Terms from `large` on, and below `small`,
+/// are scaled first, so that no sum overflows and no unit underflows.
+namespace reproducible {
+inline constexpr double first = 0x1.8p16, second = 0x1.8p-22;
+inline constexpr double large = 0x1p900, small = 0x1p-900, scale_down = 0x1p-200, scale_up = 0x1p200;
+inline constexpr int most_terms = 65536;
+}  // namespace reproducible
+
+/// The sum of values, each rounded to a multiple of one unit. The unit follows from the largest magnitude alone, so the sum does
+/// not depend on the order of the values, nor on how they are divided: sums are merged exactly. At most 2^34 values.
+struct ReproducibleTotal {
+  static constexpr int width = 28, parts = 4, nothing = -1000;
+
+  int top = nothing;  ///< the largest magnitude is below 2^(width (top + 1)), and not below 2^(width top)
+  bool nan = false, above = false, below = false;  ///< NaN, or positive or negative infinity, is among the values
+  std::array<std::int64_t, parts> part{};          ///< part j counts units of 2^(width (top - j))
+
+  /// Adds the values of another sum.
+  void merge(const ReproducibleTotal& other);
+  /// Returns the sum, rounded once.
+  [[nodiscard]] double value() const;
+};
+
 // The list of kernels, implemented by each namespace below.
 #define WEIR_KERNEL_DECLARATIONS                                                                                                   \
   /* Adds r[i] += g[i]. Entries whose sum has key >= threshold go, in index order, to (indices, values). Of these, the ones with   \
@@ -143,6 +169,15 @@ struct AdamFactors {
   /* Computes y[i] += x[i]. */                                                                                                     \
   template <class T>                                                                                                               \
   void add(const T* x, T* y, std::int64_t count);                                                                                  \
+  /* Sets out[i], for begin <= i < end, to the sum of terms[j][i] over j < count_of_terms <= reproducible::most_terms, divided by  \
+     `divisor`. The sum does not depend on the order of the terms, nor on zeros among them. It is that of the terms rounded to     \
+     multiples of 2^-74 of the power of two of the largest; the total and the quotient are rounded in double, then to T. A zero    \
+     is positive. NaN, or infinities of both signs, give a quiet NaN. `out` may be one of the terms. */                            \
+  template <class T>                                                                                                               \
+  void reproducible_sum(const T* const* terms, int count_of_terms, std::int64_t begin, std::int64_t end, double divisor, T* out);  \
+  /* Adds x[i] to `total`. */                                                                                                      \
+  template <class T>                                                                                                               \
+  void add_to_total(const T* x, std::int64_t count, ReproducibleTotal& total);                                                     \
   /* Computes x[i] *= factor. */                                                                                                   \
   template <class T>                                                                                                               \
   void scale(T* x, std::int64_t count, T factor);                                                                                  \

@@ -216,7 +216,8 @@ static void check_lists(void) {
 static void check_communicator(weir_comm* comm) {
   int count = 0, told = last ? 42 : 0, group[64], gpu = -2;
   int32_t level = -1;
-  double shares[64];
+  double shares[64], sums[2];
+  const double values[4] = {1e20, 1 - 1e20, 2.5, 3};
   char path[64];
   EXPECT(weir_comm_level(comm, rank, &level) == WEIR_OK && level == WEIR_LEVEL_SELF);
   WRONG(weir_comm_level(comm, ranks, &level));
@@ -232,6 +233,10 @@ static void check_communicator(weir_comm* comm) {
   OK(weir_comm_broadcast(comm, NULL, 0, 0));
   EXPECT(weir_comm_allgather(comm, &rank, sizeof rank, group) == WEIR_OK && group[0] == 0 && group[ranks - 1] == ranks - 1);
   WRONG(weir_comm_allgather(comm, &rank, -1, group));
+  EXPECT(weir_comm_sum(comm, values, 4, WEIR_FLOAT64, sums, 2) == WEIR_OK && sums[0] == 0 && sums[1] == 5.5 * ranks);
+  WRONG(weir_comm_sum(comm, values, 3, WEIR_FLOAT64, sums, 2));
+  WRONG(weir_comm_sum(comm, values, 4, WEIR_BFLOAT16, sums, 2));
+  WRONG(weir_comm_sum(comm, NULL, 4, WEIR_FLOAT64, sums, 2));
   EXPECT(weir_comm_nearest_gpu(comm, &gpu) == WEIR_OK && gpu >= -1);
   EXPECT(weir_comm_stragglers(comm, 5, shares, ranks) == WEIR_OK && shares[0] >= 0 && shares[ranks - 1] <= 1);
   WRONG(weir_comm_stragglers(comm, 0, shares, ranks));

@@ -53,6 +53,7 @@ contains
     integer(int32), allocatable :: integers(:)
     integer(int64), allocatable :: longs(:)
     character(len=20) :: word, path
+    real(real64) :: total
     integer :: i, ierr, unit, found
 
     call same%create(MPI_COMM_WORLD%mpi_val) ! as module mpi has it
@@ -92,6 +93,11 @@ contains
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'there is no such root')
     call comm%allgather([1, 2], integers, ierr)
     call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'too little room')
+    call comm%sum([1d20, 1.0d0, -1d20], total)
+    call comm%sum(reshape([1.0, 2.0, 3.0, 4.0], [2, 2]), reals(:2))
+    call expect(total == ranks .and. all(reals(:2) == ranks * [3, 7]), 'sums over all ranks')
+    call comm%sum(reshape([1.0, 2.0, 3.0, 4.0], [2, 2]), reals(:1), ierr)
+    call expect_status(ierr, WEIR_ERR_ARGUMENT, comm, 'two columns and one total')
     write (path, '(a, i0, a)') 'dump.', rank, '.json'
     call comm%dump(path)
     open (newunit=unit, file=path, status='old')

@@ -3,6 +3,7 @@ import json
 import pathlib
 import threading
 
+import numpy as np
 import pytest
 from conftest import of_last, refused
 
@@ -33,6 +34,18 @@ def test_topology_is_a_tree(comm):
         "<ul><li>switch 1<ul><li>node a<ul><li>rank 0</li></ul></li><li>node &lt;b&gt;<ul><li>rank 1</li></ul></li></ul></li>"
         "<li>switch 2</li></ul>"
     )
+
+
+def test_sums(comm):
+    for dtype in (np.float32, np.float64):
+        values = np.array([[1e20, 1, -1e20], [0.5, 0.25, comm.rank]], dtype)
+        assert comm.sum(values).tolist() == [comm.size, 0.75 * comm.size + sum(range(comm.size))]
+        assert comm.sum(values[1]) == comm.sum(values).tolist()[1]
+        assert comm.sum(np.empty(0, dtype) if comm.rank else values[0]) == 1
+    assert comm.sum(2) == 2 * comm.size
+    for wrong, text in ((np.array(["a"]), "float32 or float64"), (values[:, ::2], "contiguous"), ("a", "give a NumPy array")):
+        with pytest.raises(weir.ArgumentError, match=text if comm.rank == comm.size - 1 else "sum: rank"):
+            comm.sum(of_last(comm, wrong, 1.0))
 
 
 def test_stragglers_and_dumps(comm, folder):

@@ -26,6 +26,8 @@ namespace weir::test {
     static constexpr auto divide = &weir::kernels::SPACE::divide<V>;                       \
     static constexpr auto waxpby = &weir::kernels::SPACE::waxpby<V>;                       \
     static constexpr auto clear_taken = &weir::kernels::SPACE::clear_taken<V>;             \
+    static constexpr auto reproducible_sum = &weir::kernels::SPACE::reproducible_sum<V>;   \
+    static constexpr auto add_to_total = &weir::kernels::SPACE::add_to_total<V>;           \
     static constexpr auto count_non_finite = &weir::kernels::SPACE::count_non_finite<V>;   \
     static constexpr auto fill_zero = &weir::kernels::SPACE::fill_zero<V>;                 \
     static constexpr auto merge_add = &weir::kernels::SPACE::merge_add<V>;                 \

@@ -10,11 +10,14 @@ from html import escape
 from types import TracebackType
 from typing import Any, Iterable, List, NoReturn, Optional, Type, Union
 
+import numpy as np
+
 from . import _library
+from ._arrays import NOWHERE, memory_of
 from ._handles import CommHandle, Process
 from ._library import check, lib
 from ._struct import Text, enumerator, whole_number
-from ._types import ArgumentError, Error, Level, StateError, UnsupportedError
+from ._types import ArgumentError, DataType, Error, Level, StateError, UnsupportedError
 
 
 MOST_BYTES = 1 << 20  # of broadcast() and allgather()
@@ -258,6 +261,32 @@ class Communicator:
         self._small(None, lib.weir_comm_allgather, buffer, largest, everybody)
         together = everybody.raw
         return [together[rank * largest : rank * largest + given] for rank, given in enumerate(sizes)]
+
+    def sum(self, values: Any) -> Any:
+        """Collective, blocking. Returns the sum of `values` over all ranks, a float, with the same bits however the values are
+        divided among ranks, and in whatever order they come. `values` is an array of float32 or float64 in host memory, or a
+        number. An array of two or more dimensions gives one sum for each row of the first, as an array of float64; all ranks then
+        have as many rows, each of any length, and a rank without values gives an array such as numpy.empty((rows, 0)). What is below
+        2^-84 times the largest magnitude of any rank is rounded away; the sum of the rest is exact, and is rounded once."""
+        problem: Optional[ArgumentError] = None
+        memory = NOWHERE
+        try:
+            if isinstance(values, (int, float)):
+                values = np.array([values], np.float64)
+            memory = memory_of(values)
+            if memory.cuda or not memory.contiguous or memory.dtype not in ("float32", "float64"):
+                order, place = "" if memory.contiguous else "not ", "GPU" if memory.cuda else "host"
+                raise ValueError(f"is {order}contiguous, of type {memory.dtype} and in {place} memory: give a contiguous array of "
+                                 "float32 or float64 in host memory")
+        except (TypeError, ValueError) as error:
+            problem = ArgumentError(f"values {error}")
+        rows = memory.shape[0] if len(memory.shape) > 1 else 1
+        sums = np.zeros(rows)
+        number = -1 if problem else memory.elements
+        kind = DataType.float64 if memory.dtype == "float64" else DataType.float32
+        place = sums.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+        self._small(problem, lib.weir_comm_sum, memory.pointer, number, int(kind), place, rows)
+        return sums if len(memory.shape) > 1 else float(sums[0])
 
     def _small(self, problem: Optional[ArgumentError], function: Any, *arguments: Any) -> None:
         """Makes a call that every rank makes. `problem` is what is wrong with this rank's arguments."""

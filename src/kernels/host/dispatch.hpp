@@ -44,6 +44,12 @@ struct MergeKernels {
 };
 
 template <class T>
+struct ReproducibleKernels {
+  decltype(&host::reproducible_sum<T>) reproducible_sum;
+  decltype(&host::add_to_total<T>) add_to_total;
+};
+
+template <class T>
 struct RowKernels {
   decltype(&host::gather_rows<T>) gather_rows;
   decltype(&host::coalesce_rows<T>) coalesce_rows;

@@ -138,6 +138,65 @@ void waxpby(T a, const T* x, T b, const T* y, T* out, std::int64_t count) {
 }
 
 template <class T>
+void reproducible_sum(const T* const* terms, int count_of_terms, std::int64_t begin, std::int64_t end, double divisor, T* out) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    double largest = 0;
+    bool above = false, below = false, nan = false;
+    for (int j = 0; j < count_of_terms; ++j) {
+      const double x = terms[j][i];
+      nan = nan || std::isnan(x);
+      above = above || x == std::numeric_limits<double>::infinity();
+      below = below || x == -std::numeric_limits<double>::infinity();
+      largest = std::max(largest, std::abs(x));
+    }
+    if (nan || (above && below)) {
+      out[i] = std::numeric_limits<T>::quiet_NaN();
+    } else if (above || below) {
+      out[i] = above ? std::numeric_limits<T>::infinity() : -std::numeric_limits<T>::infinity();
+    } else if (largest == 0) {
+      out[i] = 0;
+    } else {
+      int scaled = 0;  // all terms are multiplied by 2^scaled
+      if (sizeof(T) == 8 && largest >= reproducible::large) scaled = -200;
+      if (sizeof(T) == 8 && largest < reproducible::small) scaled = 200;
+      const int exponent = std::ilogb(std::ldexp(largest, scaled));
+      const double unit = std::ldexp(1.0, exponent - 36), second_unit = std::ldexp(1.0, exponent - 74);
+      double first = 0, second = 0;
+      for (int j = 0; j < count_of_terms; ++j) {
+        const double x = std::ldexp(static_cast<double>(terms[j][i]), scaled);
+        const double rounded = std::nearbyint(x / unit) * unit;
+        first += rounded;
+        second += std::nearbyint((x - rounded) / second_unit) * second_unit;
+      }
+      out[i] = static_cast<T>(std::ldexp(first + second, -scaled) / divisor);
+    }
+  }
+}
+
+template <class T>
+void add_to_total(const T* x, std::int64_t count, ReproducibleTotal& total) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(x[i]);
+    ReproducibleTotal one;
+    if (!std::isfinite(value)) {
+      one.nan = std::isnan(value);
+      one.above = !one.nan && value > 0;
+      one.below = !one.nan && value < 0;
+    } else if (value != 0) {
+      one.top = static_cast<int>(std::floor(static_cast<double>(std::ilogb(value)) / ReproducibleTotal::width));
+      double rest = value;
+      for (int j = 0; j < ReproducibleTotal::parts; ++j) {
+        const int unit = ReproducibleTotal::width * (one.top - j);
+        const double units = std::nearbyint(std::ldexp(rest, -unit));
+        one.part[static_cast<std::size_t>(j)] = static_cast<std::int64_t>(units);
+        rest -= std::ldexp(units, unit);
+      }
+    }
+    total.merge(one);
+  }
+}
+
+template <class T>
 std::int64_t count_non_finite(const T* x, std::int64_t count) {
   return count_at_least(x, count, key_infinity<T>);
 }
@@ -342,6 +401,8 @@ void adam_step(const T* first, const T* second, T* weights, std::int64_t count, 
   template void waxpby(T, const T*, T, const T*, T*, std::int64_t);                                                           \
   template void clear_taken(T*, const std::uint32_t*, std::int64_t, const std::uint32_t*, std::int64_t);                      \
   template void divide(T*, std::int64_t, T);                                                                                  \
+  template void reproducible_sum(const T* const*, int, std::int64_t, std::int64_t, double, T*);                               \
+  template void add_to_total(const T*, std::int64_t, ReproducibleTotal&);                                                     \
   template std::int64_t count_non_finite(const T*, std::int64_t);                                                             \
   template void fill_zero(T*, std::int64_t);                                                                                  \
   template std::int64_t merge_add(const std::uint32_t*, const T*, std::int64_t, const std::uint32_t*, const T*, std::int64_t, \

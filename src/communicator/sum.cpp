@@ -1,0 +1,120 @@
+// Sums over all values of all ranks that do not depend on how the values are divided among ranks.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "communicator/communicator.hpp"
+#include "kernels/kernels.hpp"
+
+namespace weir {
+namespace {
+
+constexpr std::int64_t most_values = std::int64_t{1} << 34;
+constexpr std::int64_t fields_of_first = 8, fields_of_other = 16;
+
+struct FirstCard {
+  detail::Outcome outcome;
+  std::int64_t fields = 0, values = 0;
+  std::array<ReproducibleTotal, fields_of_first> totals;
+};
+struct OtherCard {
+  std::array<ReproducibleTotal, fields_of_other> totals;
+};
+
+class Sum {
+ public:
+  Sum(const void* values, std::int64_t count, DataType type, double* sums, std::int64_t fields)
+      : values_(values), count_(count), type_(type), sums_(sums), fields_(fields) {}
+
+  void run(detail::CommunicatorState& comm) {
+    FirstCard first;
+    first.outcome = detail::outcome_of([&] { check(); });
+    if (!first.outcome.failed()) {
+      first.fields = fields_;
+      first.values = count_;
+      add_fields(0, first.totals);
+    }
+    const std::span<const FirstCard> cards = comm.share("sum", first);
+    agree(comm, cards);
+    merge(0, cards);
+    for (std::int64_t begin = fields_of_first; begin < fields_; begin += fields_of_other) {
+      OtherCard other;
+      add_fields(begin, other.totals);
+      merge(begin, comm.share("sum", other));
+    }
+  }
+
+ private:
+  void check() const {
+    require(type_ == DataType::float32 || type_ == DataType::float64, "the values have type {}: they must be float32 or float64",
+            static_cast<int>(type_));
+    require(count_ >= 0 && fields_ >= 0, "there are {} values for {} sums: neither number may be negative", count_, fields_);
+    require(values_ != nullptr || count_ == 0, "the values are a null pointer");
+    require(sums_ != nullptr || fields_ == 0, "the sums are a null pointer");
+    require(fields_ > 0 || count_ == 0, "there are {} values and no sum to add them to", count_);
+    require(fields_ == 0 || count_ % fields_ == 0, "there are {} values for {} sums: each sum takes equally many of them", count_,
+            fields_);
+  }
+
+  void agree(const detail::CommunicatorState& comm, std::span<const FirstCard> cards) const {
+    std::vector<detail::Outcome> outcomes;
+    std::int64_t values = 0;
+    for (const FirstCard& card : cards) {
+      outcomes.push_back(card.outcome);
+      values += card.values;
+    }
+    comm.throw_first("sum", "", outcomes);
+    for (std::size_t rank = 1; rank < cards.size(); ++rank) {
+      if (cards[rank].fields != cards[0].fields)
+        fail_alike(WEIR_ERR_ARGUMENT, "sum: rank 0 asks for {} sums, and rank {} for {}: all ranks must ask for the same number",
+                   cards[0].fields, rank, cards[rank].fields);
+    }
+    if (values > most_values)
+      fail_alike(WEIR_ERR_ARGUMENT, "sum: all ranks together give {} values: at most {} can be added", values, most_values);
+  }
+
+  /// Adds this rank's values of the fields from `begin` on.
+  void add_fields(std::int64_t begin, std::span<ReproducibleTotal> totals) const {
+    if (type_ == DataType::float32)
+      add_values(static_cast<const float*>(values_), begin, totals);
+    else
+      add_values(static_cast<const double*>(values_), begin, totals);
+  }
+  template <class T>
+  void add_values(const T* values, std::int64_t begin, std::span<ReproducibleTotal> totals) const {
+    if (count_ == 0) return;
+    const std::int64_t each = count_ / fields_;
+    for (std::int64_t field = begin; field < std::min(fields_, begin + std::ssize(totals)); ++field)
+      kernels::host::add_to_total(values + field * each, each, totals[static_cast<std::size_t>(field - begin)]);
+  }
+  template <class Card>
+  void merge(std::int64_t begin, std::span<const Card> cards) const {
+    for (std::size_t i = 0; i < cards[0].totals.size() && begin + static_cast<std::int64_t>(i) < fields_; ++i) {
+      ReproducibleTotal total;
+      for (const Card& card : cards) total.merge(card.totals[i]);
+      sums_[begin + static_cast<std::int64_t>(i)] = total.value();
+    }
+  }
+
+  const void* values_;
+  std::int64_t count_;
+  DataType type_;
+  double* sums_;
+  std::int64_t fields_;
+};
+
+}  // namespace
+
+void Communicator::sum(std::span<const float> values, std::span<double> sums) const {
+  sum_raw(values.data(), std::ssize(values), DataType::float32, sums.data(), std::ssize(sums));
+}
+void Communicator::sum(std::span<const double> values, std::span<double> sums) const {
+  sum_raw(values.data(), std::ssize(values), DataType::float64, sums.data(), std::ssize(sums));
+}
+void Communicator::sum_raw(const void* values, std::int64_t count, DataType type, double* sums, std::int64_t fields) const {
+  state_->guarded([&] { Sum(values, count, type, sums, fields).run(*state_); });
+}
+
+}  // namespace weir

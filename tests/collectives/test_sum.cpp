@@ -1,0 +1,96 @@
+// Communicator::sum: one result however values are divided among ranks.
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/inputs.hpp"
+#include "support/same_errors.hpp"
+
+namespace weir::test {
+namespace {
+
+/// Divides `fields` x `count` values among ranks at random, and returns the sums, which all ranks have.
+template <class T>
+std::vector<double> sums_over(int ranks, std::int64_t fields, std::int64_t count, std::uint64_t seed) {
+  const std::vector<T> all = make_input<T>(Input::heavy_tailed, fields * count, 0, 1, 7);
+  std::mt19937_64 random(seed);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count)), ends(static_cast<std::size_t>(ranks) + 1);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  for (std::int64_t& end : ends) end = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count + 1));
+  ends.front() = 0;
+  ends.back() = count;
+  std::sort(ends.begin(), ends.end());
+  std::vector<std::vector<double>> results(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](Communicator& comm) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    std::vector<T> mine;
+    for (std::int64_t field = 0; field < fields; ++field) {
+      for (std::int64_t i = ends[rank]; i < ends[rank + 1]; ++i)
+        mine.push_back(all[static_cast<std::size_t>(field * count + order[static_cast<std::size_t>(i)])]);
+    }
+    std::vector<double> sums(static_cast<std::size_t>(fields));
+    comm.sum(std::span<const T>(mine), sums);
+    results[rank] = sums;
+  });
+  for (const auto& result : results) REQUIRE(result == results[0]);
+  return results[0];
+}
+
+template <class T>
+void check_sums(std::int64_t fields, std::int64_t count) {
+  const std::vector<double> right = sums_over<T>(1, fields, count, 1);
+  const std::vector<T> all = make_input<T>(Input::heavy_tailed, fields * count, 0, 1, 7);
+  for (std::int64_t field = 0; field < fields; ++field) {
+    double sum = 0, magnitude = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto value = static_cast<double>(all[static_cast<std::size_t>(field * count + i)]);
+      sum += value;
+      magnitude += std::abs(value);
+    }
+    REQUIRE(std::abs(right[static_cast<std::size_t>(field)] - sum) <= magnitude * static_cast<double>(count) * 0x1p-53);
+  }
+  for (const int ranks : {2, 3, 4, 7, 16, 33}) {
+    INFO(ranks << " ranks, " << fields << " sums of " << count << " values");
+    REQUIRE(sums_over<T>(ranks, fields, count, static_cast<std::uint64_t>(ranks)) == right);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sums do not depend on the number of ranks", "[sum]") {
+  for (const std::int64_t fields : {1, 3, 8, 9, 24, 25, 100}) {
+    check_sums<float>(fields, 50);
+    check_sums<double>(fields, 50);
+  }
+  check_sums<double>(1, 0);
+  check_sums<double>(2, 1);
+  check_sums<double>(2, 30000);
+}
+
+TEST_CASE("wrong calls of sum are the same error on all ranks", "[sum]") {
+  for (const int ranks : {1, 3}) {
+    SameErrors errors(ranks);
+    run_ranks(ranks, [&](Communicator& comm) {
+      std::vector<double> values = {1, 2, 3, 4, 5, 6}, sums(4);
+      const bool wrong = comm.rank() == ranks - 1;
+      const auto ask_for = [&](std::size_t number) { comm.sum(std::span<const double>(values), std::span(sums).first(number)); };
+      errors.expect(comm.rank(), WEIR_ERR_ARGUMENT, "there are 6 values for 4 sums: each sum takes equally many of them",
+                    [&] { ask_for(wrong ? 4 : 3); });
+      errors.expect(comm.rank(), WEIR_ERR_ARGUMENT, "there are 6 values and no sum to add them to",
+                    [&] { ask_for(wrong ? 0 : 3); });
+      if (ranks > 1)
+        errors.expect(comm.rank(), WEIR_ERR_ARGUMENT,
+                      "rank 0 asks for 3 sums, and rank 2 for 2: all ranks must ask for the same number",
+                      [&] { ask_for(wrong ? 2 : 3); });
+      comm.sum(std::span<const double>(), std::span<double>());
+      ask_for(2);
+      errors.check().that(sums[0] == 6 * ranks && sums[1] == 15 * ranks, "wrong sums after wrong calls");
+    });
+    REQUIRE(errors.failure() == "");
+  }
+}
+
+}  // namespace weir::test
