@@ -56,8 +56,8 @@ _weir() {
     "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
     "bench compress --compressor")
-      words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
-        random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
+      words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise error_bounded
+        lossless top_k random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
     "bench embedding --exchange")
       words="columns rows hashed_rows server allgather dense_allreduce" list=yes ;;
     "bench embedding --routing")
@@ -69,8 +69,8 @@ _weir() {
     "bench fusion --algorithm")
       words="auto topk_allgather topk_dsa gtopk gaussiank hitopk oktopk hi_oktopk" ;;
     "predict --compressor")
-      words="all none eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise lossless top_k
-        random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
+      words="all none eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise error_bounded
+        lossless top_k random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
     *)
       case "$command" in
         "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
@@ -80,8 +80,8 @@ _weir() {
         "bench select") words="-h --help --count --density --threshold --memory --threshold-parameters --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --algorithm-parameters --compressor --compressor-parameters --memory
           --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --threshold-parameters --wire --values
-          --iterations --warmup --input --json" ;;
-        "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --json" ;;
+          --iterations --warmup --input --smooth --json" ;;
+        "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --smooth --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;
         "bench fusion") words="-h --help --model --scheme --algorithm --threshold --threshold-parameters --values --density --buffer-mib --rate --batch

@@ -29,7 +29,7 @@ struct Options {
   std::vector<std::string> algorithms = {"oktopk"};
   std::vector<std::string> compressors;  ///< empty: the algorithms' own
   std::string algorithm_parameters, parameters, result = "both", input, json;
-  bool baseline = true, side_by_side = false;
+  bool baseline = true, side_by_side = false, smooth = false;
   AllreduceConfig config{.count = 4194304, .density = 0.01};  ///< without algorithm and compressor
 };
 
@@ -255,8 +255,10 @@ void run(Options options) {
   const Communicator comm = start_ranks(options.json);
   if (comm.rank() == 0 && !left_out.empty())
     print_error("left out, since {} cannot carry them: {}\n", joined(options.algorithms), joined(left_out));
-  const Gradients gradients = options.input.empty() ? make_gradients(options.config.count, comm.rank(), 3)
-                                                    : read_gradients(options.input, options.config.count, comm.rank(), comm.size());
+  const Gradients gradients = options.smooth ? make_fields(options.config.count, comm.rank(), 3)
+                              : options.input.empty()
+                                  ? make_gradients(options.config.count, comm.rank(), 3)
+                                  : read_gradients(options.input, options.config.count, comm.rank(), comm.size());
   for (Subject& subject : list) subject.config.count = options.config.count;  // of the file, perhaps
   const Rows rows = measure(comm, options, gradients, list);
   if (comm.rank() != 0) return;
@@ -301,7 +303,11 @@ void add_bench_allreduce(Command& bench) {
   add_named(command, "--values", options->config.wire_values, "type of values in messages");
   command.option("--iterations", options->iterations, "measured iterations").positive();
   command.option("--warmup", options->warmup, "iterations before the measured ones").non_negative();
-  command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count").existing_file();
+  const Option input =
+      command.option("--input", options->input, "recorded gradients, raw float32 or .npy, iterations x ranks x count")
+          .existing_file();
+  command.flag("--smooth", options->smooth, "sum smooth fields, as of a simulation, instead of heavy-tailed gradients")
+      .excludes(input);
   command.option("--json", options->json, "also write the rows to this file, on rank 0");
   command.examples({"mpirun -n 4 weir bench allreduce --algorithm all --json rows.json",
                     "mpirun -n 4 weir bench allreduce --algorithm oktopk --algorithm-parameters window=8",

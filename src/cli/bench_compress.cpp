@@ -32,6 +32,7 @@ struct Options {
   std::int64_t count = 16777216;
   double density = 0.01;
   int iterations = 15;
+  bool smooth = false;
 };
 
 constexpr int warmup = 3;
@@ -53,7 +54,9 @@ class Subject {
             {"compressor", row.name},
             {"parameters", compressor_.parameters.text()},
             {"carriage", compress::name_of(row.carriage)},
-            {"input", options_.input.empty() ? "heavy-tailed" : options_.input},
+            {"input", options_.smooth          ? "smooth"
+                      : options_.input.empty() ? "heavy-tailed"
+                                               : options_.input},
             {"count", n_},
             {"bytes_per_element", bytes_per_element},
             {"encode_ms", encode},
@@ -157,8 +160,9 @@ void run(Options options) {
   if (names_all(options.compressors)) options.compressors = all_compressors();
   for (const NamedCompressor& named : named_compressors(options.compressors, options.parameters))
     compressors.push_back(compress::make_compressor(named.names, named.parameters));
-  const Gradients gradients =
-      options.input.empty() ? make_gradients(options.count, 0, 2) : read_gradients(options.input, options.count, 0, 1);
+  const Gradients gradients = options.smooth          ? make_fields(options.count, 0, 2)
+                              : options.input.empty() ? make_gradients(options.count, 0, 2)
+                                                      : read_gradients(options.input, options.count, 0, 1);
   Rows rows, shown;
   const bool shows = isatty(STDERR_FILENO) == 1;
   for (const Compressor& compressor : compressors) {
@@ -195,8 +199,11 @@ void add_bench_compress(Command& bench) {
   command.option("--density", options.density, "share of entries that sparse compressors and shared_random_k send")
       .between(1e-9, 1.0);
   command.option("--iterations", options.iterations, "measured iterations").positive();
-  command.option("--input", options.input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
-      .existing_file();
+  const Option input =
+      command.option("--input", options.input, "recorded gradients of one rank, raw float32 or .npy, iterations x 1 x count")
+          .existing_file();
+  command.flag("--smooth", options.smooth, "compress smooth fields, as of a simulation, instead of heavy-tailed gradients")
+      .excludes(input);
   command.option("--json", options.json, "also write the rows to this file");
   command.examples({"weir bench compress", "weir bench compress --compressor qsgd --compressor-parameters levels=3"});
 }

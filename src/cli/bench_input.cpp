@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <numbers>
 #include <sstream>
 
 #include "base/error.hpp"
@@ -93,6 +94,31 @@ Gradients make_gradients(std::int64_t count, int rank, int iterations) {
     }
   }
   return gradients;
+}
+
+Gradients make_fields(std::int64_t count, int rank, int iterations) {
+  constexpr std::int64_t edge = 256;
+  Gradients fields(static_cast<std::size_t>(iterations));
+  for (int t = 0; t < iterations; ++t) {
+    const double shift = 0.07 * rank + 0.05 * t;
+    const auto wave = [&](double periods, std::int64_t at) {
+      return std::sin(2 * std::numbers::pi * (periods * static_cast<double>(at) / edge + shift));
+    };
+    std::array<double, edge> x, y, tilted;
+    for (std::int64_t i = 0; i < edge; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      x[at] = wave(3, i), y[at] = wave(2, i), tilted[at] = 0.5 * wave(1, i);
+    }
+    auto& field = fields[static_cast<std::size_t>(t)];
+    field = gradient_memory(count);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t column = i % edge, row = i / edge % edge, plane = i / (edge * edge);
+      const double value = x[static_cast<std::size_t>(column)] * y[static_cast<std::size_t>(row)] +
+                           tilted[static_cast<std::size_t>((5 * plane + 2 * column) % edge)];
+      field[static_cast<std::size_t>(i)] = static_cast<float>(value);
+    }
+  }
+  return fields;
 }
 
 Gradients read_gradients(const std::string& file, std::int64_t& count, int rank, int ranks) {

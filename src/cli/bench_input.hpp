@@ -17,6 +17,10 @@ using Gradients = std::vector<std::vector<float>>;
 /// common to all, plus 30 % noise specific to each rank and iteration.
 [[nodiscard]] Gradients make_gradients(std::int64_t count, int rank, int iterations);
 
+/// Makes smooth fields, as of a simulation: waves on a grid of 256 x 256 planes of any number, from 1.5 below to 1.5 above zero,
+/// shifted a little between ranks and iterations.
+[[nodiscard]] Gradients make_fields(std::int64_t count, int rank, int iterations);
+
 /// Reads recorded gradients, iterations x ranks x count: raw float32, or .npy (float32, C order). If `count` is 0, sets it from the
 /// .npy file. Throws std::runtime_error saying what is wrong with the file.
 [[nodiscard]] Gradients read_gradients(const std::string& file, std::int64_t& count, int rank, int ranks);

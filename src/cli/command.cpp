@@ -159,6 +159,7 @@ std::string unknown_name(const CLI::App& app, std::span<const char* const> words
 
 Option Option::required() const { return Option(option_->required()); }
 Option Option::needs(const Option& other) const { return Option(option_->needs(other.option_)); }
+Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }
 Option Option::positive() const {
   return Option(option_->check(number_that([](double x) { return x > 0; }, "a number above 0", "POSITIVE")));
 }

@@ -44,6 +44,8 @@ class Option {
   Option required() const;
   /// Refuses this option without the other one.
   Option needs(const Option& other) const;
+  /// Refuses this option with the other one.
+  Option excludes(const Option& other) const;
   Option positive() const;
   Option non_negative() const;
   Option between(int least, int most) const;

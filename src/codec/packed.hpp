@@ -1,6 +1,7 @@
 // packed.hpp: the interface of compressors that encode a vector as bytes. Compressors in src/compress implement it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,6 +13,9 @@ struct Draw {
   std::uint64_t iteration = 0;
   std::uint32_t stream = 0;  ///< differs between ranks, and for what a rank compresses again
 };
+
+/// What ranks agree on before they encode: of each word, the largest of any rank's.
+using Agreement = std::array<std::uint64_t, 2>;
 
 /// Encodes vectors as bytes, and adds up decoded messages. A message of `count` values must be decoded by a codec of the same
 /// configuration with the same count. Messages are little-endian and may begin at any multiple of 8.
@@ -45,6 +49,14 @@ class PackedCodec {
   [[nodiscard]] virtual bool counts_senders() const { return false; }
   /// Adds 1 to senders[i] if the message holds value i. Reads, writes and throws as decode() does.
   virtual void count_senders(const std::byte* /*in*/, std::int64_t /*bytes*/, std::int64_t /*count*/, std::uint16_t* /*senders*/) {}
+  /// Returns true if sums of decoded values are encoded without loss. A rank's own values then go through the codec as well, so
+  /// that all that is summed has been decoded.
+  [[nodiscard]] virtual bool keeps_sums() const { return false; }
+  /// Returns true if the ranks must agree on something about their values before they encode. Each rank then measures its values,
+  /// and before each run gives agree() the largest words of any rank. Before the first agree(), encode() measures what it encodes.
+  [[nodiscard]] virtual bool agrees() const { return false; }
+  [[nodiscard]] virtual Agreement measure(const float* /*values*/, std::int64_t /*count*/) const { return {}; }
+  virtual void agree(const Agreement& /*words*/) {}
   [[nodiscard]] virtual std::int64_t memory_bytes() const { return 0; }
 };
 

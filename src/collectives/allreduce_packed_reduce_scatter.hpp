@@ -45,6 +45,7 @@ class PackedReduceScatter final : public CompressedExchange {
         window_(static_cast<int>(spec.parameters.whole("window"))),
         space_(spec, 0, 0),
         codec_(std::move(codec)),
+        encodes_own_(codec_->votes() || codec_->keeps_sums()),
         parts_(spec.count, codec_->granularity(), spec.ranks),
         gather_(*codec_, parts_.sizes()),
         out_sizes_(at(spec.ranks)),
@@ -62,12 +63,13 @@ class PackedReduceScatter final : public CompressedExchange {
     const int me = channel.rank(), ranks = spec_.ranks;
     const std::int64_t begin = parts_.begin(me), size = parts_.size(me);
 
-    // 1. encode every part on its own; my own part goes into the sum as it is, unless it is a vote
+    // 1. encode every part on its own; my own part goes into the sum as it is, unless the codec needs it, too
     {
       const StageScope stage = channel.stage(Stage::encode);
+      co_await agree_on_values(channel, *codec_, values, spec_.count);
       out_offset_[0] = 0;
       for (int r = 0; r < ranks; ++r) {
-        out_sizes_[at(r)] = r != me || codec_->votes() ? encode_part(draw, values, r, rest) : 0;
+        out_sizes_[at(r)] = r != me || encodes_own_ ? encode_part(draw, values, r, rest) : 0;
         if (r != me) space_.push(outgoing(r), out_sizes_[at(r)]);
         out_offset_[at(r) + 1] = out_offset_[at(r)] + message_slot(out_sizes_[at(r)]);
       }
@@ -77,7 +79,7 @@ class PackedReduceScatter final : public CompressedExchange {
     // 2. every rank receives its part from all others
     co_await exchange_parts(channel);
 
-    // 3. sum in rank order, my own part last, since it is of the type that the codec's sums turn into
+    // 3. sum in rank order; my own part last if it is as it was, since it is of the type that the codec's sums turn into
     {
       const StageScope stage = channel.stage(Stage::decode);
       add_up(me, values + begin, size);
@@ -90,7 +92,7 @@ class PackedReduceScatter final : public CompressedExchange {
       draw.stream |= again;
       bytes = codec_->encode(draw, begin, sum_.data(), size, incoming_.data(), rest != nullptr ? sum_.data() : nullptr);
       space_.push(gathered(0), bytes);
-      if (rest != nullptr && codec_->votes())
+      if (rest != nullptr && encodes_own_)
         space_.add_values(sum_.data(), rest + begin, size);
       else if (rest != nullptr)
         space_.copy_values(sum_.data(), rest + begin, size);
@@ -168,14 +170,14 @@ class PackedReduceScatter final : public CompressedExchange {
   void add_up(int me, const float* own, std::int64_t size) {
     bool any = false;
     for (int r = 0; r < spec_.ranks; ++r) {
-      if (r == me && !codec_->votes()) continue;
+      if (r == me && !encodes_own_) continue;
       const Message message = r == me ? outgoing(me) : incoming(r);
       if (r != me) space_.pull(message, in_sizes_[at(r)]);
       codec_->decode(message.local, r == me ? out_sizes_[at(me)] : in_sizes_[at(r)], size, sum_.data(), any);
       any = true;
     }
     if (any) codec_->finish(sum_.data(), size);
-    if (codec_->votes()) return;
+    if (encodes_own_) return;
     if (any)
       space_.add_values(own, sum_.data(), size);
     else
@@ -186,6 +188,7 @@ class PackedReduceScatter final : public CompressedExchange {
   int window_;  // exchanges in flight
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
+  bool encodes_own_;  // my own part goes through the codec
   PackedParts parts_;
   PackedGather gather_;  // of the sums
   std::vector<std::int64_t> out_sizes_, in_sizes_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "async/channel.hpp"
@@ -23,6 +24,14 @@ namespace weir {
 inline void check_message(std::int64_t bytes, std::int64_t most, int from) {
   if (bytes < 0 || bytes > most)
     fail(WEIR_ERR_TRANSPORT, "rank {} announces a compressed message of {} bytes: there are at most {}", from, bytes, most);
+}
+
+/// Lets the ranks agree on what the codec measures of their values, if it asks for that.
+inline task<void> agree_on_values(Channel channel, PackedCodec& codec, const float* values, std::int64_t count) {
+  if (!codec.agrees()) co_return;
+  Agreement words = codec.measure(values, count), scratch{};
+  co_await allreduce_control(channel, words.data(), std::ssize(words), std::ssize(words), scratch.data());
+  codec.agree(words);
 }
 
 /// The sum of a codec's messages. Counts the senders of each value if the codec asks for it.

@@ -55,6 +55,7 @@ ends 2 "none. cannot be read: No such file" "$weir" trace summary none
 ends 2 "not in range" "$weir" bench select --count 99999999999999999999
 ends 2 "x,y" "$weir" predict --network x,y
 ends 2 "levels of qsgd is .0.: it must be" "$weir" bench compress --count 1000 --compressor qsgd --compressor-parameters levels=0
+ends 2 "--input excludes --smooth" "$weir" bench compress --smooth --input "$0"
 ends 2 "nonsense" "$weir" bench fusion --model nonsense
 ends 0 "" "$weir" info --help
 if [ -w /dev/full ]; then
@@ -250,6 +251,9 @@ header="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1, 1000), }"
 printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "$header" >"$work/g.npy"
 cat "$work/raw.f32" >>"$work/g.npy"
 "$weir" bench allreduce --iterations 2 --input "$work/g.npy" | grep " 1000 " >/dev/null || fail "the .npy count was not taken"
+ends 2 "--input excludes --smooth" "$weir" bench allreduce --smooth --input "$work/g.npy"
+"$weir" bench allreduce --count 1000 --iterations 2 --smooth --algorithm packed_allgather --compressor error_bounded |
+  grep "packed_allgather error_bounded" >/dev/null || fail "smooth fields were not summed"
 refuse "not a multiple of 1 ranks x 999 floats" "$weir" bench allreduce --count 999 --input "$work/raw.f32"
 sed 's/<f4/<f8/' "$work/g.npy" >"$work/f8.npy"
 refuse "float32 array in C order" "$weir" bench allreduce --input "$work/f8.npy"

@@ -205,6 +205,34 @@ inline Decoded inceptionn(Bucket bucket, int bound) {
   return to;
 }
 
+/// Returns the largest error that error_bounded may make.
+inline double bound_of(std::span<const float> x, double absolute, double relative) {
+  double least = 0, most = 0;
+  bool any = false;
+  for (const float value : x) {
+    if (!std::isfinite(value)) continue;
+    least = any ? std::min(least, static_cast<double>(value)) : static_cast<double>(value);
+    most = any ? std::max(most, static_cast<double>(value)) : static_cast<double>(value);
+    any = true;
+  }
+  return relative > 0 ? relative * (most - least) : absolute;
+}
+
+/// Returns the nearest multiples of the largest power of two, from 2^-126 to 2^104, that is at most twice the bound. Returns the
+/// values themselves if all are larger.
+inline Decoded error_bounded(Bucket bucket, double absolute, double relative) {
+  const double bound = bound_of(bucket.x, absolute, relative);
+  int exponent = 104;
+  while (exponent >= -126 && std::ldexp(1.0, exponent) > 2 * bound) --exponent;
+  Decoded to;
+  for (const float value : bucket.x) {
+    const bool rounds = exponent >= -126 && std::abs(value) <= std::ldexp(1.0F, exponent + 23);
+    const double multiple = std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(value), -exponent)), exponent);
+    to.push_back(rounds ? static_cast<float>(multiple) + 0.0F : value + 0.0F);
+  }
+  return to;
+}
+
 using Function = std::function<Decoded(Bucket, const Parameters&)>;
 
 /// Returns the references by name. eight_bit has none; its errors are tested instead.
@@ -215,6 +243,7 @@ inline const std::map<std::string, Function>& all() {
          return p["format"] == 0 ? integers(bucket, 127) : p["format"] == 1 ? integers(bucket, 7) : float8(bucket);
        }},
       {"ef_sign_sgd", [](Bucket bucket, const Parameters&) { return ef_sign_sgd(bucket); }},
+      {"error_bounded", [](Bucket bucket, const Parameters& p) { return error_bounded(bucket, p["absolute"], p["relative"]); }},
       {"inceptionn", [](Bucket bucket, const Parameters& p) { return inceptionn(bucket, static_cast<int>(p["bound"])); }},
       {"natural", [](Bucket bucket, const Parameters&) { return natural(bucket); }},
       {"one_bit_sgd", [](Bucket bucket, const Parameters&) { return one_bit_sgd(bucket); }},

@@ -1,10 +1,14 @@
 // The bounds of the papers: means, variances, errors.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "compress/codec_cases.hpp"
 #include "compress/references.hpp"
 #include "support/catch.hpp"
+#include "support/fields.hpp"
 
 namespace {
 
@@ -177,6 +181,57 @@ TEST_CASE("INCEPTIONN is off by its bound at most, and sends no more than it say
     const auto codec = what.make();
     CHECK(encoded(*codec, {}, 0, numbers(Numbers::zeros, 4096)).size() == 4096 / 4);
   }
+}
+
+TEST_CASE("error_bounded is off by its bound at most, at every element") {
+  for (const Field kind : all_fields) {
+    for (const std::int64_t count : {std::int64_t{1}, std::int64_t{63}, std::int64_t{65}, std::int64_t{1'000'003}}) {
+      const std::vector<float> x = field(kind, count);
+      for (const double absolute : {1e-4, 0x1p-10, 0.3, 1e-30, 1e-37, 1e5, 1e30, 1e38, 0.0}) {
+        for (const double relative : {0.0, 1e-3, 1e-6, 0.5}) {
+          if (relative > 0 && absolute != 1e-4) continue;
+          const CodecCase what{"error_bounded", fmt::format("absolute={},relative={}", absolute, relative)};
+          const double bound = reference::bound_of(x, absolute, relative);
+          const auto codec = what.make();
+          const std::vector<std::byte> message = encoded(*codec, {}, 0, x);
+          const std::vector<float> y = decoded(*codec, message, count);
+          double worst = 0;
+          for (std::size_t i = 0; i < x.size(); ++i)
+            worst = std::max(worst, std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])));
+          INFO(what.text() << ", kind " << static_cast<int>(kind) << ", " << count << ", bound " << bound);
+          CHECK(worst <= bound);
+          codec->agree(codec->measure(x.data(), count));
+          const bool kept = decoded(*codec, encoded(*codec, {}, 0, y), count) == y;  // with the same unit
+          CHECK(kept);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("error_bounded keeps NaN and infinity, and their neighbours within the bound") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const std::string parameters : {"absolute=0.01", "relative=0.001"}) {
+    std::vector<float> x = field(Field::waves_3d, 1000);
+    const double bound = reference::bound_of(x, 0.01, parameters == "relative=0.001" ? 0.001 : 0);
+    x[10] = infinity, x[500] = -infinity, x[501] = reference::nan, x[999] = reference::nan;
+    const std::vector<float> y = through({"error_bounded", parameters}, {}, x);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const bool within = std::isfinite(x[i]) && std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i])) <= bound;
+      CHECK((within || (!std::isfinite(x[i]) && same_number(x[i], y[i]))));
+    }
+  }
+}
+
+TEST_CASE("error_bounded sends smooth fields in a quarter of their bytes, and zeros in a byte for each 64") {
+  for (const Field kind : {Field::waves_2d, Field::waves_3d}) {
+    const auto codec = CodecCase{"error_bounded", "relative=0.001"}.make();
+    CHECK(encoded(*codec, {}, 0, field(kind, 1'000'000)).size() <= 1'000'000);
+  }
+  for (const std::string parameters : {"absolute=0.01", "relative=0.001", "absolute=0"})
+    CHECK(encoded(*CodecCase{"error_bounded", parameters}.make(), {}, 0, std::vector<float>(6400)).size() == 104 + 8);
+  const std::vector<float> constant(6400, 3.25F);
+  CHECK(encoded(*CodecCase{"error_bounded", "absolute=0.01"}.make(), {}, 0, constant).size() == 104 + 8);
 }
 
 TEST_CASE("8-bit quantisation takes the nearest value of the tree") {

@@ -127,6 +127,12 @@ def block_quantise(m, format="int8", bucket=256):
     return by_bucket(lambda m: scaled(m, numbers), m, bucket)
 
 
+def error_bounded(m, absolute=1e-4, relative=0):
+    """Weir's own: the nearest multiples of the largest power of two that is at most twice the bound."""
+    unit = 2 ** np.floor(np.log2(2 * (relative * np.ptp(m) if relative else absolute))) if np.ptp(m) or not relative else 2.0**-149
+    return np.round(m / unit) * unit
+
+
 def lossless(m, type="float32"):
     """The same; as bfloat16 the upper 16 bits, rounded to the nearest, of two as near to the even one."""
     if type == "float32":
@@ -201,6 +207,7 @@ DETERMINISTIC = [
     (ef_sign_sgd, ""), (ef_sign_sgd, "bucket=64"),
     (inceptionn, ""), (inceptionn, "bound=3"), (inceptionn, "bound=20"),
     (block_quantise, ""), (block_quantise, "bucket=0"), (block_quantise, "format=int4"), (block_quantise, "format=fp8,bucket=64"),
+    (error_bounded, ""), (error_bounded, "absolute=0.01"), (error_bounded, "relative=0.001"),
     (lossless, ""), (lossless, "type=bfloat16"),
     (top_k, ""),
     (threshold_v, ""), (threshold_v, "value=0.1"),
@@ -208,7 +215,7 @@ DETERMINISTIC = [
     (chunked_topk, "transform=dct,values=float32"), (chunked_topk, "transform=dct,chunk=128,k=5"), (chunked_topk, "chunk=64,k=64"),
     (adaptive_threshold, ""), (adaptive_threshold, "alpha=0.3"),
 ]
-EXACT = (sign_sgd, inceptionn, lossless, top_k, threshold_v)  # nothing is summed, and nothing scaled
+EXACT = (sign_sgd, inceptionn, error_bounded, lossless, top_k, threshold_v)  # nothing is summed, and nothing scaled
 
 
 def named(parameters):

@@ -280,6 +280,17 @@ TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
                       ContainsSubstring("no allreduce algorithm 'quick': known are dense_ring, "));
 }
 
+TEST_CASE("a bound on the error pays off between nodes of a slow network, and not within a node") {
+  const Allowed allowed{.compressors = compress::make_compressors("error_bounded|none", "")};
+  const auto chosen = [&](const Machine& machine, int nodes, int ranks_per_node) {
+    return choose(machine, large_problem(0.01, nodes, ranks_per_node), allowed).front().compressor_name(allowed);
+  };
+  CHECK(chosen(gigabit_machine(), 4, 1) == "error_bounded");
+  CHECK(chosen(gigabit_machine(), 4, 2) == "error_bounded");
+  CHECK(chosen(gigabit_machine(), 1, 4) == "none");
+  CHECK(chosen(builtin_machine(), 1, 4) == "none");
+}
+
 TEST_CASE("the schedule of oktopk: one round for few entries of few ranks, phases for many ranks, else directly") {
   const auto choose = [](int ranks, std::int64_t k, const ScheduleRequest& request = {}, WireValues values = WireValues::native) {
     Problem problem{.values = values};
