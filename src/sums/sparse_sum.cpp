@@ -61,7 +61,7 @@ class TypedSum final : public SparseSumImpl {
     scatters_ = scatters;
     output_ = {};
     run.result = {};
-    outcome_ = outcome_of([&] {
+    outcome_ = named_outcome([&] {
       check_output(output);
       take(mine);
       output_ = output;
@@ -92,6 +92,16 @@ class TypedSum final : public SparseSumImpl {
 
  private:
   [[nodiscard]] int rank() const { return comm->topology.rank(); }
+
+  /// Returns the outcome of an attempt; the text of a lack of memory names the sum and the rank, as those of wrong input do.
+  template <class Attempt>
+  [[nodiscard]] Outcome named_outcome(Attempt&& attempt) const noexcept {
+    const Outcome plain = outcome_of(attempt);
+    if (plain.status != WEIR_ERR_MEMORY) return plain;
+    Outcome named;
+    named.set_formatted(WEIR_ERR_MEMORY, "sum '{}', rank {}: {}", config.name, rank(), plain.text.data());
+    return named;
+  }
 
   void check_output(const SumOutput& output) {
     if (output.dense == nullptr && output.count == 0) return;
@@ -266,7 +276,7 @@ class TypedSum final : public SparseSumImpl {
     const SumNeed need = row.need(problem);
     if (suffices(need)) co_return;
     Growth growth;
-    const Outcome outcome = outcome_of([&] { growth = growth_for(need); });
+    const Outcome outcome = named_outcome([&] { growth = growth_for(need); });
     co_await agree_on_outcome(channel(), outcome, agreement_);
     take_over(std::move(growth));
     if (config.expected_entries == 0 || problem.largest <= config.expected_entries || logged_ || rank() != 0) co_return;

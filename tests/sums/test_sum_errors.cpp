@@ -125,7 +125,7 @@ TEST_CASE("a configuration that cannot be is refused", "[sums]") {
 }
 
 TEST_CASE("too little memory is the same error on all ranks", "[sums]") {
-  REQUIRE(unlike_errors(ranks, WEIR_ERR_MEMORY, "out of memory", [](Communicator& comm) {
+  REQUIRE(unlike_errors(ranks, WEIR_ERR_MEMORY, "rank 0 has not enough memory for it: out of memory", [](Communicator& comm) {
             const SparseSum sum(comm, {.count = std::int64_t{1} << 50, .algorithm = "dense"});
           }) == "");
 }
