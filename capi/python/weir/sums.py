@@ -11,7 +11,7 @@ from ._keywords import SparseSumKeywords
 from ._library import lib
 from ._object import Object
 from ._struct import whole_number
-from ._types import SparseSumConfig, SparseSumStatistics, SumType
+from ._types import SparseSumConfig, SparseSumStatistics, SumOperation, SumType
 from .communicator import Communicator, handle_of
 from .operation import Operation
 
@@ -19,8 +19,8 @@ from .operation import Operation
 class SumResult(NamedTuple):
     """The entries of a sum, by ascending index. The arrays are the caller's own."""
 
-    indices: np.ndarray  # int64
-    values: np.ndarray  # of the sum's type
+    indices: Any  # int64
+    values: Any  # of the sum's type
 
 
 class SparseSum(SparseSumKeywords, Object):
@@ -41,11 +41,11 @@ class SparseSum(SparseSumKeywords, Object):
 
     _kind = "sum"
     _functions = "weir_sparse_sum_"
-    _type = SumType.float64
+    _dtype = "float64"
 
     def _make(self, comm: Communicator, config: SparseSumConfig) -> None:
         self._create(handle_of(comm), config, SparseSumConfig)
-        self._type = self.config.type
+        self._dtype = SumType(int(self.config.type)).name
 
     @classmethod
     def from_config(cls, comm: Communicator, config: SparseSumConfig) -> SparseSum:
@@ -75,7 +75,7 @@ class SparseSum(SparseSumKeywords, Object):
         return self._start(lib.weir_sparse_sum_start_reduce_scatter, values, indices, output, add)
 
     def _start(self, start: Any, values: Any, indices: Any, output: Any, add: bool) -> Operation[SumResult]:
-        dtype = (self._type.name,)
+        dtype = (self._dtype,)
         v, refusal = self._memory("the array of values", values, dtype, False, False)
         i, index_bytes = NOWHERE._replace(elements=0), 0
         if refusal is None and indices is not None:
@@ -97,7 +97,7 @@ class SparseSum(SparseSumKeywords, Object):
         """Returns the sum of the last run, or this rank's part of it. BusyError while a run is in flight."""
         indices, values, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int64()
         self._call("result", ctypes.byref(indices), ctypes.byref(values), count)
-        return SumResult(copied(indices.value, count.value, "int64"), copied(values.value, count.value, self._type.name))
+        return SumResult(copied(indices.value, count.value, "int64"), copied(values.value, count.value, self._dtype))
 
     def range_begin(self, rank: int) -> int:
         """Returns the first index of a rank's range; for the number of ranks, `count`."""
@@ -125,12 +125,13 @@ class SparseSum(SparseSumKeywords, Object):
     def __repr__(self) -> str:
         if self._open_handle is None:
             return f"<weir.SparseSum '{self._name}', closed>"
-        return f"<weir.SparseSum '{self._name}': {self.config.operation.name} of {self.config.count} {self._type.name}>"
+        operation = SumOperation(int(self.config.operation)).name
+        return f"<weir.SparseSum '{self._name}': {operation} of {self.config.count} {self._dtype}>"
 
 
-def copied(address: Optional[int], count: int, dtype: str) -> np.ndarray:
+def copied(address: Optional[int], count: int, dtype: str) -> Any:
     """Returns an array of its own with the elements at an address."""
     made = np.empty(count, dtype)
-    if count:
+    if address and count:
         ctypes.memmove(made.ctypes.data, address, made.nbytes)
     return made
