@@ -149,15 +149,21 @@ class TypedSum final : public SparseSumImpl {
     own_count_ = arithmetic_of<T>(config.operation).fold(own_.indices.data(), own_.values.data(), mine.count);
   }
 
+  /// Makes a list of the elements that are not 0, chunk by chunk: a chunk is still in the cache when its entries are copied.
   void take_dense(const T* array, std::int64_t count) {
     require(count == config.count, "sum '{}', rank {}: the dense input has {} elements: it must have {}", config.name, rank(),
             count, config.count);
-    const std::int64_t nonzeros = count_nonzeros(array, count);
-    if (nonzeros > 0) make_room(nonzeros);
-    for (std::int64_t i = 0; own_count_ < nonzeros; ++i) {
-      own_.indices[own_count_] = i;
-      own_.values[own_count_] = array[i];
-      own_count_ += array[i] != 0;
+    constexpr std::int64_t chunk = 4096;
+    for (std::int64_t begin = 0; begin < count; begin += chunk) {
+      const std::int64_t size = std::min(chunk, count - begin), nonzeros = count_nonzeros(array + begin, size);
+      if (nonzeros == 0) continue;
+      if (own_count_ + nonzeros > own_.capacity()) make_room(own_count_ + count_nonzeros(array + begin, count - begin));
+      const std::int64_t end = own_count_ + nonzeros;
+      for (std::int64_t i = begin; own_count_ < end; ++i) {
+        own_.indices[own_count_] = i;
+        own_.values[own_count_] = array[i];
+        own_count_ += array[i] != 0;
+      }
     }
   }
 
@@ -178,9 +184,12 @@ class TypedSum final : public SparseSumImpl {
     return ascending;
   }
 
+  /// Sees to it that own_ has room for so many entries. Those that it has stay.
   void make_room(std::int64_t entries) {
     if (entries <= own_.capacity()) return;
     EntryMemory<T> longer(entries), spare(entries);
+    std::copy_n(own_.indices.data(), own_count_, longer.indices.data());
+    std::copy_n(own_.values.data(), own_count_, longer.values.data());
     own_ = std::move(longer);
     spare_ = std::move(spare);
   }

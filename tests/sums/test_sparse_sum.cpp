@@ -302,4 +302,37 @@ TEST_CASE("lists may be longer than promised", "[sums]") {
   }
 }
 
+TEST_CASE("a sum that ends with a run in flight finishes it for the others, and leaves its output alone", "[sums]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    const std::vector<double> ones(100, 1);
+    for (const std::string& algorithm : algorithms_of_sums()) {
+      std::vector<double> output(100, 7);
+      {
+        SparseSum sum(comm, {.count = 100, .algorithm = algorithm});
+        Operation operation = sum.start(SumInput::dense(ones), SumOutput::write(output));
+        if (comm.rank() != 1) operation.wait();
+      }
+      check.that(output == std::vector<double>(100, comm.rank() == 1 ? 7 : 3), algorithm);
+    }
+  });
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("dense input grows lists in the middle, and keeps what came before", "[sums]") {
+  constexpr std::int64_t count = 20000;
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    SparseSum sum(comm, {.count = count, .expected_entries = 10});
+    std::vector<double> input(count);
+    for (std::size_t i = 3; i < input.size(); i += i < 10000 ? 2000 : 3) input[i] = static_cast<double>(i);
+    sum.run(SumInput::dense(input));
+    const SumView<double> view = sum.result<double>();
+    std::vector<double> back(count);
+    for (std::size_t i = 0; i < view.indices.size(); ++i) back[static_cast<std::size_t>(view.indices[i])] = view.values[i] / 2;
+    check.that(back == input, "the sum");
+  });
+  REQUIRE(check.failure() == "");
+}
+
 }  // namespace weir::test
