@@ -33,7 +33,7 @@ std::int64_t count_nonzeros(const T* array, std::int64_t count) {
 }
 
 template <class T>
-class TypedSum final : public SparseSumImpl {
+class TypedSum final : public SparseSumImpl, private SumGrowth {
  public:
   TypedSum(const std::shared_ptr<CommunicatorState>& communicator, const SparseSumConfig& configuration, Lease lease,
            Level outermost)
@@ -243,8 +243,8 @@ class TypedSum final : public SparseSumImpl {
         row = &row_for(problem);
         co_await grow_for(problem, *row);
         run.algorithm = row->name;
-        SumRun<T> work{
-            problem, counts_, {own_.indices.data(), own_.values.data(), own_count_}, &arithmetic_of<T>(config.operation), memory_};
+        SumRun<T> work{problem, counts_, {own_.indices.data(), own_.values.data(), own_count_}, &arithmetic_of<T>(config.operation),
+                       memory_, *this};
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
         result_ = co_await function(channel(), work);
       }
@@ -280,19 +280,24 @@ class TypedSum final : public SparseSumImpl {
     }
   }
 
-  /// Sees to it that there is memory for the run on all ranks, or throws on all: they have the same, and need the same.
+  /// Sees to it that there is memory for the run. Logs once if lists are longer than promised.
   task<void> grow_for(const SumProblem& problem, const SumRow& row) {
     const SumNeed need = row.need(problem);
-    if (suffices(need)) co_return;
-    Growth growth;
-    const Outcome outcome = named_outcome([&] { growth = growth_for(need); });
-    co_await agree_on_outcome(channel(), outcome, agreement_);
-    take_over(std::move(growth));
-    if (config.expected_entries == 0 || problem.largest <= config.expected_entries || logged_ || rank() != 0) co_return;
+    const bool grows = !suffices(need);
+    co_await grow(need);
+    if (!grows || config.expected_entries == 0 || problem.largest <= config.expected_entries || logged_ || rank() != 0) co_return;
     logged_ = true;
     log(comm->settings.log, LogLevel::warn,
         "sum '{}': a rank gave {} entries, and expected_entries is {}: memory grows now; raise expected_entries to avoid it",
         config.name, problem.largest, config.expected_entries);
+  }
+
+  task<void> grow(SumNeed need) override {
+    if (suffices(need)) co_return;  // on all ranks: they have the same
+    Growth growth;
+    const Outcome outcome = named_outcome([&] { growth = growth_for(need); });
+    co_await agree_on_outcome(channel(), outcome, agreement_);
+    take_over(std::move(growth));
   }
 
   void deliver() {

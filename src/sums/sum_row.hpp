@@ -50,11 +50,22 @@ struct SumMemory {
   std::vector<Request> requests;
   Boundaries boundaries;
   std::array<std::int64_t, 2> pair_counts{};
+  std::uint64_t largest_region = 0, control_scratch = 0;
   struct Part {
     Entries<T> entries;
     int list = 0;  ///< where they are: in lists[0] or lists[1]
   };
   std::vector<Part> parts;
+};
+
+/// Grows the memory of a run.
+class SumGrowth {
+ public:
+  /// Collective. Sees to it that there is as much on all ranks, or throws on all. `need` is the same on all ranks.
+  virtual task<void> grow(SumNeed need) = 0;
+
+ protected:
+  ~SumGrowth() = default;
 };
 
 /// What an algorithm works with.
@@ -65,6 +76,7 @@ struct SumRun {
   Entries<T> own;                        ///< those of this rank, valid while it runs
   const Arithmetic<T>* arithmetic = nullptr;
   SumMemory<T>& memory;
+  SumGrowth& growth;
 };
 
 /// Returns the samples that each rank gives of its indices, so that regions can be balanced.
@@ -78,6 +90,7 @@ struct SumRow {
   std::string_view name, description;
   /// Returns the predicted seconds.
   double (*cost)(const Machine& machine, const Link& link, const SumProblem& problem);
+  /// Returns what a run needs. Most algorithms never need more; split may grow further.
   SumNeed (*need)(const SumProblem& problem);
   std::tuple<SumFunction<float>, SumFunction<double>, SumFunction<std::int32_t>, SumFunction<std::int64_t>> run;
 };

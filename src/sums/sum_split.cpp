@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
@@ -12,11 +13,17 @@ namespace {
 
 constexpr int split_window = 8;  // exchanges in flight
 
-/// Returns the most entries of a region that balanced() cuts: its share, one sample of each rank at either end, and rounding.
+/// Returns the most entries of a region that balance() cuts: its share, one sample of each rank at either end, and rounding.
 std::int64_t most_of_region(const SumProblem& problem) {
-  if (problem.scatters) return problem.total;
   const std::int64_t samples = samples_of_rank(problem.ranks);
   return std::min(problem.total, problem.total / problem.ranks + 2 * (problem.total / samples) + 4 * problem.ranks);
+}
+
+SumNeed need_for_region(const SumProblem& problem, std::int64_t region) {
+  const std::int64_t result = problem.scatters ? 0 : problem.most_entries();
+  return {{region, region, result},
+          {std::max(problem.message_bytes(problem.largest, problem.ranks), problem.message_bytes(result, problem.ranks)),
+           problem.message_bytes(region, problem.ranks)}};
 }
 
 /// Cuts the indices into a region for each rank, sums each region at its rank, and gathers the sums. Regions are cut where regular
@@ -61,6 +68,12 @@ struct SplitSum {
       memory.requests[at(2 * s + 1)] = channel.send(&memory.counts_out[at(to)], 8, to, Traffic::control);
     }
     co_await channel.done(std::span(memory.requests).subspan(2));
+    if (run.problem.scatters) {  // ranges are given, so nothing bounds the entries in them
+      memory.largest_region =
+          static_cast<std::uint64_t>(std::accumulate(memory.counts_in.begin(), memory.counts_in.end(), std::int64_t{0}));
+      co_await allreduce_control(channel, &memory.largest_region, 1, 1, &memory.control_scratch);
+      co_await run.growth.grow(need_for_region(run.problem, static_cast<std::int64_t>(memory.largest_region)));
+    }
 
     // 3. exchange and sum
     stage.next(Stage::split_reduce);
@@ -197,12 +210,7 @@ struct SplitSum {
   }
 };
 
-SumNeed need_of_split(const SumProblem& problem) {
-  const std::int64_t region = most_of_region(problem), result = problem.scatters ? 0 : problem.most_entries();
-  return {{region, region, result},
-          {std::max(problem.message_bytes(problem.largest, problem.ranks), problem.message_bytes(result, problem.ranks)),
-           problem.message_bytes(region, problem.ranks)}};
-}
+SumNeed need_of_split(const SumProblem& problem) { return need_for_region(problem, most_of_region(problem)); }
 
 double cost_of_split(const Machine& machine, const Link& link, const SumProblem& problem) {
   const double ranks = problem.ranks, steps = std::ceil(std::log2(ranks)), count = static_cast<double>(problem.count);
