@@ -381,7 +381,7 @@ refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict"
 refuse "there is no option --verison: did you mean --version\?" "$weir" --verison
 refuse "there is no option --cuont: did you mean --count\?" "$weir" bench select --cuont=3 --iterations 2
 refuse "'clibrate' is no subcommand: did you mean 'calibrate'" "$weir" clibrate --seconds 1
-refuse "'compres' is no subcommand: did you mean 'compress'\? There are select, allreduce, compress" "$weir" bench compres
+refuse "'compres' is no subcommand: did you mean 'compress'\? There are select, allreduce, sum, compress" "$weir" bench compres
 refuse "--memory: 'gpu' is none of cuda, host \(the default\)" "$weir" bench allreduce --memory gpu
 help=$("$weir" bench allreduce --help)
 expect "$help" "--memory NAME +where the gradient is"
