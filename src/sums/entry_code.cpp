@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -35,6 +36,25 @@ std::uint64_t load(const std::byte* at) {
 }
 
 void store(std::byte* at, std::uint64_t word) { std::memcpy(at, &word, sizeof word); }
+
+/// Writes words of bits that are set in ascending order.
+class AscendingBits {
+ public:
+  explicit AscendingBits(std::byte* words) : next_(words) {}
+  void set(std::int64_t bit) {
+    end(bit / word_bits);
+    word_ |= std::uint64_t{1} << (bit % word_bits);
+  }
+  /// Writes all words before number `word`.
+  void end(std::int64_t word) {
+    for (; written_ < word; ++written_, next_ += 8) store(next_, std::exchange(word_, 0));
+  }
+
+ private:
+  std::byte* next_;
+  std::int64_t written_ = 0;
+  std::uint64_t word_ = 0;  // of bits in word `written_`
+};
 
 [[noreturn]] void fail_malformed() { fail(WEIR_ERR_TRANSPORT, "a message of a sparse sum is damaged: its indices do not ascend"); }
 
@@ -78,24 +98,31 @@ std::int64_t index_bytes(std::int64_t count, std::int64_t range) {
 
 void encode_indices(const std::int64_t* indices, std::int64_t count, std::int64_t base, std::int64_t range, std::byte* out) {
   if (count == 0 || is_full(count, range)) return;
-  std::memset(out, 0, static_cast<std::size_t>(index_bytes(count, range)));
-  const auto set_bit = [](std::byte* bits, std::int64_t bit) {
-    std::byte* const word = bits + bit / word_bits * 8;
-    store(word, load(word) | std::uint64_t{1} << (bit % word_bits));
-  };
   if (is_bitmap(count, range)) {
-    for (std::int64_t i = 0; i < count; ++i) set_bit(out, indices[i] - base);
+    AscendingBits bits(out);
+    for (std::int64_t i = 0; i < count; ++i) bits.set(indices[i] - base);
+    bits.end(words_of(range));
     return;
   }
   const Layout layout(count, range);
   const std::uint64_t mask = (std::uint64_t{1} << layout.low_bits) - 1;
-  std::byte* const high = out + 8 * layout.low_words;
+  AscendingBits high(out + 8 * layout.low_words);
+  std::uint64_t word = 0;
+  int filled = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t index = indices[i] - base, position = i * layout.low_bits;
-    std::byte* const at = out + position / 8;
-    store(at, load(at) | (static_cast<std::uint64_t>(index) & mask) << (position % 8));
-    set_bit(high, (index >> layout.low_bits) + i);
+    const std::int64_t index = indices[i] - base;
+    const std::uint64_t low = static_cast<std::uint64_t>(index) & mask;
+    high.set((index >> layout.low_bits) + i);
+    word |= low << filled;
+    filled += layout.low_bits;
+    if (filled < word_bits) continue;
+    store(out, word);
+    out += 8;
+    filled -= static_cast<int>(word_bits);
+    word = low >> (layout.low_bits - filled);
   }
+  if (filled > 0) store(out, word);
+  high.end(layout.high_words);
 }
 
 void decode_indices(const std::byte* in, std::int64_t count, std::int64_t base, std::int64_t range, std::int64_t* indices) {
