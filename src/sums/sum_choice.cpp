@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -51,15 +52,23 @@ std::int64_t SumProblem::message_bytes(std::int64_t entries, std::int64_t messag
 int samples_of_rank(int ranks) { return std::clamp(8 * ranks, 64, 256); }
 
 double expected_union(double total, int ranks, double count) {
-  if (count == 0) return 0;
-  return count * -std::expm1(ranks * std::log1p(-std::min(total / (ranks * count), 1 - 1e-9)));
+  const double density = count > 0 ? std::min(1.0, total / ranks / count) : 0;
+  constexpr double rarely = 1e-6;  // lists have nearly nothing in common, and differences of 1 would lose digits
+  if (density * ranks < rarely) return total;
+  double absent = 1, factor = 1 - density;
+  for (int power = ranks; power > 0; power /= 2, factor *= factor) {
+    if (power % 2 == 1) absent *= factor;
+  }
+  return count * (1 - absent);
 }
 
 double expected_bytes(double entries, double range, std::int64_t value_size) {
   if (entries <= 0) return 0;
-  const double index_bits = std::min(range / entries, 2 + std::log2(std::max(1.0, range / entries)));
+  const double gap = std::max(1.0, range / entries), index_bits = std::min(gap, 2.0 + std::ilogb(gap));
   return entries * (static_cast<double>(value_size) + index_bits / 8);
 }
+
+int steps_of(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
 template <class T>
 SumMemory<T>::SumMemory(int ranks)

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "collectives/allgatherv.hpp"

@@ -1,6 +1,5 @@
 #include <array>
 #include <bit>
-#include <cmath>
 
 #include "sums/entry_code.hpp"
 #include "sums/sum_row.hpp"

@@ -1,5 +1,4 @@
 #include <array>
-#include <cmath>
 
 #include "collectives/allgatherv.hpp"
 #include "sums/entry_code.hpp"
@@ -53,7 +52,7 @@ SumNeed need_of_gather(const SumProblem& problem) {
 }
 
 double cost_of_gather(const Machine& machine, const Link& link, const SumProblem& problem) {
-  const double ranks = problem.ranks, steps = std::ceil(std::log2(ranks)), total = static_cast<double>(problem.total);
+  const double ranks = problem.ranks, steps = steps_of(problem.ranks), total = static_cast<double>(problem.total);
   const double list = expected_bytes(total / ranks, static_cast<double>(problem.count), problem.value_size);
   const double bytes = (ranks - 1) * list;
   const double messages = bytes + list >= ring_from_bytes ? ranks - 1 : steps;

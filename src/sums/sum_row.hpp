@@ -103,13 +103,17 @@ constexpr auto sum_functions = std::make_tuple(&Algorithm<float>::run, &Algorith
 [[nodiscard]] std::span<const SumRow* const> sum_registry();
 /// Throws Error(WEIR_ERR_ARGUMENT), listing the names, for a name that is neither a row's nor "auto".
 const SumRow* find_sum(std::string_view name);
-/// Returns the row that is predicted to end first.
+/// Returns the row that is predicted to end first. Costs are made of additions, multiplications and divisions alone, which give the
+/// same bits on every processor, so that all ranks choose alike.
 [[nodiscard]] const SumRow& choose_sum(const Machine& machine, const Link& link, const SumProblem& problem);
 
 /// Returns the entries of a sum of `ranks` lists with `total` entries together, of random indices.
 [[nodiscard]] double expected_union(double total, int ranks, double count);
 /// Returns the bytes of a message.
 [[nodiscard]] double expected_bytes(double entries, double range, std::int64_t value_size);
+
+/// Returns log2 P, rounded up.
+[[nodiscard]] int steps_of(int ranks);
 
 /// Combines the lists in memory.parts, in the order of combine_in_order. The list of rank r lies begin[r] entries after the
 /// beginning of the list it is in, or anywhere else. Returns the sum, which is in lists[0], in lists[1], or where it was.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <numeric>
 
 #include "collectives/allgatherv.hpp"
@@ -213,7 +212,7 @@ struct SplitSum {
 SumNeed need_of_split(const SumProblem& problem) { return need_for_region(problem, most_of_region(problem)); }
 
 double cost_of_split(const Machine& machine, const Link& link, const SumProblem& problem) {
-  const double ranks = problem.ranks, steps = std::ceil(std::log2(ranks)), count = static_cast<double>(problem.count);
+  const double ranks = problem.ranks, steps = steps_of(problem.ranks), count = static_cast<double>(problem.count);
   const double total = static_cast<double>(problem.total), region = total / ranks;
   const double sum = expected_union(total, problem.ranks, count);
   // Twice a message to everybody, most of whose latency overlaps.

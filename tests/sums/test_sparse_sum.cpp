@@ -1,5 +1,6 @@
 // Every algorithm gives the sum of a loop over maps, bit for bit, on every rank and in every form.
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include "sums/sum_oracle.hpp"
@@ -333,6 +334,37 @@ TEST_CASE("dense input grows lists in the middle, and keeps what came before", "
     check.that(back == input, "the sum");
   });
   REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("automatic choice goes by the numbers of entries", "[sums]") {
+  const Machine& machine = builtin_machine();
+  const auto chosen = [&](int ranks, std::int64_t each, bool scatters = false) {
+    const sums::SumProblem problem{ranks, 1 << 22, ranks * each, each, 8, scatters};
+    return choose_sum(machine, machine.link(Level::system), problem).name;
+  };
+  REQUIRE((chosen(64, 1) == "gather" || chosen(64, 1) == "doubling"));
+  REQUIRE(chosen(64, 40000) == "split");
+  REQUIRE(chosen(64, 1 << 22) == "dense");
+  REQUIRE(chosen(64, 40000, true) == "split");
+  REQUIRE(sums::expected_union(100, 4, 1e12) == 100);
+  REQUIRE(std::abs(sums::expected_union(200, 2, 100) - 100) < 1e-9);
+  REQUIRE(std::abs(sums::expected_union(100, 2, 100) - 75) < 1e-9);
+}
+
+TEST_CASE("rank 0 warns once of lists that are longer than promised", "[sums]") {
+  static std::atomic<int> warnings;
+  warnings = 0;
+  set_log_function([](LogLevel, std::string_view text) { warnings += text.find("sum 'tally': a rank gave 50 entries") == 0; });
+  run_ranks(3, [&](Communicator& comm) {
+    SparseSum sum(comm, {.count = 5000, .expected_entries = 2, .name = "tally"});
+    for (const std::int64_t entries : {50, 100, 1000}) {
+      std::vector<std::int64_t> indices(static_cast<std::size_t>(entries));
+      std::iota(indices.begin(), indices.end(), 0);
+      sum.run(SumInput::entries(indices, std::vector<double>(indices.size(), 1)));
+    }
+  });
+  set_log_function({});
+  REQUIRE(warnings == 1);
 }
 
 }  // namespace weir::test
