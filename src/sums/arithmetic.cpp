@@ -40,30 +40,58 @@ void combine(T* lower, const T* upper, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) lower[i] = Operation::of(lower[i], upper[i]);
 }
 
-// Which list comes next is as good as random: no branch depends on it.
+/// A merge in progress: what has not been read of two lists, and where the next entry goes.
 template <class T, class Operation>
-std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) {
-  std::int64_t a = 0, b = 0, count = 0;
-  while (a < lower.count && b < upper.count) {
-    const std::int64_t i = lower.indices[a], j = upper.indices[b];
-    const T x = lower.values[a], y = upper.values[b];
+struct Merge {
+  Entries<T> lower, upper;
+  std::int64_t* indices;
+  T* values;
+
+  [[nodiscard]] bool has_both() const { return lower.count > 0 && upper.count > 0; }
+  /// Writes the next entry of both. Which list it comes from is as good as random: no branch depends on it.
+  void step() {
+    const std::int64_t i = *lower.indices, j = *upper.indices;
+    const T x = *lower.values, y = *upper.values;
     const bool takes_lower = i <= j, takes_upper = j <= i;
     const auto lower_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_upper));
     const auto upper_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_lower));
     const Bits<T> both = std::bit_cast<Bits<T>>(Operation::of(x, y));
-    indices[count] = takes_lower ? i : j;
-    values[count] = std::bit_cast<T>((std::bit_cast<Bits<T>>(x) & lower_mask) | (std::bit_cast<Bits<T>>(y) & upper_mask) |
-                                     (both & ~(lower_mask | upper_mask)));
-    a += takes_lower;
-    b += takes_upper;
-    ++count;
+    *indices++ = takes_lower ? i : j;
+    *values++ = std::bit_cast<T>((std::bit_cast<Bits<T>>(x) & lower_mask) | (std::bit_cast<Bits<T>>(y) & upper_mask) |
+                                 (both & ~(lower_mask | upper_mask)));
+    lower = lower.part(takes_lower, lower.count);
+    upper = upper.part(takes_upper, upper.count);
   }
-  std::copy(lower.indices + a, lower.indices + lower.count, indices + count);
-  std::copy(lower.values + a, lower.values + lower.count, values + count);
-  count += lower.count - a;
-  std::copy(upper.indices + b, upper.indices + upper.count, indices + count);
-  std::copy(upper.values + b, upper.values + upper.count, values + count);
-  return count + upper.count - b;
+  void append(const Entries<T>& rest) {
+    indices = std::copy(rest.indices, rest.indices + rest.count, indices);
+    values = std::copy(rest.values, rest.values + rest.count, values);
+  }
+  void finish() {
+    while (has_both()) step();
+    append(lower);
+    append(upper);
+  }
+};
+
+template <class T, class Operation>
+std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) {
+  constexpr std::int64_t few = 64;
+  const bool overlaps = upper.indices >= indices && upper.indices < indices + lower.count + upper.count;
+  const std::int64_t cut = overlaps || lower.count < few ? lower.count : lower.count / 2;
+  const std::int64_t other_cut = cut < lower.count ? upper.lower_bound(lower.indices[cut]) : upper.count;
+  // Each step waits for the one before it: two halves in turns take two thirds of the time.
+  Merge<T, Operation> first{lower.part(0, cut), upper.part(0, other_cut), indices, values};
+  Merge<T, Operation> second{lower.part(cut, lower.count), upper.part(other_cut, upper.count), indices + cut + other_cut,
+                             values + cut + other_cut};
+  while (first.has_both() && second.has_both()) {
+    first.step();
+    second.step();
+  }
+  first.finish();
+  second.finish();
+  const std::int64_t begin = cut + other_cut, end = second.indices - indices;
+  first.append({indices + begin, values + begin, end - begin});
+  return first.indices - indices;
 }
 
 template <class T, class Operation>

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <bit>
 
@@ -80,8 +81,9 @@ struct DoublingSum {
 };
 
 SumNeed need_of_doubling(const SumProblem& problem) {
-  const std::int64_t result = problem.most_entries(), bytes = problem.message_bytes(result, 1);
-  return {{result, result, result}, {bytes, bytes}};
+  const std::int64_t bytes = problem.message_bytes(problem.most_entries(), 1);
+  const std::int64_t both = std::min(problem.total, 2 * problem.count);  // a merge needs room for both lists
+  return {{both, both, both}, {bytes, bytes}};
 }
 
 double cost_of_doubling(const Machine& machine, const Link& link, const SumProblem& problem) {
