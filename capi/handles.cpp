@@ -20,7 +20,8 @@ Handles& handles() {
 
 std::string_view name_of(HandleKind kind) noexcept {
   constexpr std::string_view names[] = {"communicator", "plan",      "table",  "schedule", "checkpoint", "fused allreduce",
-                                        "operator",     "optimizer", "source", "cache",    "loader",     "sparse Adam optimizer"};
+                                        "operator",     "optimizer", "source", "cache",    "loader",     "sparse Adam optimizer",
+                                        "sum"};
   return names[static_cast<int>(kind)];
 }
 

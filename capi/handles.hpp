@@ -7,6 +7,7 @@
 #include <weir/fusion.h>
 #include <weir/optim.h>
 #include <weir/sparse_adam.h>
+#include <weir/sums.h>
 #include <weir/weir.h>
 
 #include <string_view>
@@ -25,7 +26,8 @@ enum class HandleKind {
   source,
   cache,
   loader,
-  sparse_adam
+  sparse_adam,
+  sparse_sum
 };
 [[nodiscard]] std::string_view name_of(HandleKind kind) noexcept;
 
@@ -53,6 +55,8 @@ template <>
 inline constexpr HandleKind handle_kind<weir_loader> = HandleKind::loader;
 template <>
 inline constexpr HandleKind handle_kind<weir_sparse_adam> = HandleKind::sparse_adam;
+template <>
+inline constexpr HandleKind handle_kind<weir_sparse_sum> = HandleKind::sparse_sum;
 
 /* Thread-safe. */
 void add_handle(const void* handle, HandleKind kind);

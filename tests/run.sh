@@ -149,11 +149,12 @@ labels_of() {
     src/fusion/* | catalogue/fusion/*) echo checkpoint failures fusion ;;
     catalogue/algorithms/*) echo checkpoint collectives contract failures fusion sanitized ;;
     src/optim/* | src/schedule/*) echo checkpoint failures optim ;;
+    src/sums/*) echo failures mpi sums ;;
     src/checkpoint/*) echo checkpoint optim ;;
     src/datacache/*) echo datacache ;;
     src/cli/* | benchmarks/*) echo cli ;;
     cuda/* | tests/cuda/*) echo cuda ;;
-    tests/unit/* | tests/collectives/* | tests/compress/* | tests/embedding/* | tests/fusion/* | tests/optim/* | tests/checkpoint/* | tests/datacache/* | tests/cli/* | tests/rules/*)
+    tests/unit/* | tests/collectives/* | tests/compress/* | tests/embedding/* | tests/fusion/* | tests/optim/* | tests/sums/* | tests/checkpoint/* | tests/datacache/* | tests/cli/* | tests/rules/*)
       cut -d / -f 2 <<<"$1"
       ;;
     docs/* | *.md) echo rules ;;
@@ -205,9 +206,9 @@ run_cluster() {
 }
 run_address() {
   export TEST_EVERY=$every TEST_OFFSET=$offset
-  local labels="unit|collectives|compress|fusion|optim|embedding|checkpoint|datacache"
+  local labels="unit|collectives|compress|fusion|optim|sums|embedding|checkpoint|datacache"
   [ "$half" = 1 ] && labels="unit|collectives|compress"
-  [ "$half" = 2 ] && labels="fusion|optim|embedding|checkpoint|datacache"
+  [ "$half" = 2 ] && labels="fusion|optim|sums|embedding|checkpoint|datacache"
   build_address "$labels"
   run_tests address -L "^($labels)$"
 }

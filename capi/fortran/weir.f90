@@ -1,7 +1,7 @@
 ! weir.f90: the Fortran interface of Weir, over MPI. Fortran 2008. The contracts are beside the types in weir_communicators.F90,
 ! weir_plans.f90, weir_tables.f90, weir_schedules.f90, weir_fusion.f90, weir_operators.f90, weir_optimizers.f90,
-! weir_sparse_adams.f90 and weir_checkpoints.f90, beside the procedures in weir_library.f90, and beside the constants and
-! configurations in weir_types.f90.
+! weir_sparse_adams.f90, weir_sparse_sums.f90 and weir_checkpoints.f90, beside the procedures in weir_library.f90, and beside the
+! constants and configurations in weir_types.f90.
 !
 !   use weir
 !   type(weir_communicator) :: comm
@@ -28,6 +28,7 @@ module weir
   use weir_plans, only: weir_allreduce_plan
   use weir_schedules, only: weir_schedule
   use weir_sparse_adams, only: weir_sparse_adam
+  use weir_sparse_sums, only: weir_sparse_sum
   use weir_tables, only: weir_embedding_table
   use weir_types
   implicit none

@@ -6,7 +6,7 @@ import model
 from model import CONSTANTS, ROOT
 
 WIDTH = 132
-HEADERS = ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h")
+HEADERS = ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h", "sums.h")
 TEXT_LENGTH = 64  # of texts in configurations
 LONG_TEXT_LENGTH = 4096  # of texts that may be paths: Linux accepts no longer path
 INT64, FLOAT64, INT32, POINTER = "integer(c_int64_t)", "real(c_double)", "integer(c_int32_t)", "type(c_ptr)"

@@ -14,7 +14,7 @@ STATUS = re.compile(r'X\((?:ERR_)?(\w+), (\d+), "([^"]*)"\)')
 # The built-in exception that is also a base class of a status's exception.
 BASES = {"ARGUMENT": "ValueError", "TIMEOUT": "builtins.TimeoutError", "MEMORY": "builtins.MemoryError"}
 # The class that has a configuration's fields as keywords.
-MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords", "FusionConfig": "FusionKeywords", "OperatorConfig": "OperatorKeywords", "OptimizerConfig": "OptimizerKeywords", "SparseAdamConfig": "SparseAdamKeywords", "SampleCacheConfig": "CacheKeywords", "SampleLoaderConfig": "LoaderKeywords"}
+MAKERS = {"AllreduceConfig": "PlanKeywords", "EmbeddingConfig": "TableKeywords", "CheckpointConfig": "CheckpointKeywords", "FusionConfig": "FusionKeywords", "OperatorConfig": "OperatorKeywords", "OptimizerConfig": "OptimizerKeywords", "SparseSumConfig": "SparseSumKeywords", "SparseAdamConfig": "SparseAdamKeywords", "SampleCacheConfig": "CacheKeywords", "SampleLoaderConfig": "LoaderKeywords"}
 # What its constructor takes besides a communicator and keywords: a name and its type.
 MORE = {"FusionConfig": ("tensors", "TensorsLike"), "OperatorConfig": ("parts", "PartsLike"), "OptimizerConfig": ("layers", "LayersLike"), "SampleCacheConfig": ("source", "SampleSource")}
 # What it is made from, if not from a communicator; None: from nothing.
@@ -202,7 +202,7 @@ def abi_py(interface):
             out.append('        ("reserved", c_int32),')
         out.append("    ]")
     out += ["", "", "# What each function gives and takes.", "FUNCTIONS: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {"]
-    for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h", "datacache.h"):
+    for header in ("weir.h", "embedding.h", "checkpoint.h", "fusion.h", "optim.h", "sparse_adam.h", "sums.h", "datacache.h"):
         for function in model.functions(header):
             types = [argument_type(interface, argument) for argument in function.arguments]
             arguments = f"({', '.join(types)}{',' if len(types) == 1 else ''})"

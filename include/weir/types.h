@@ -131,6 +131,22 @@ typedef enum weir_optimizer_rule {
   WEIR_OPTIMIZER_LAMB = 1  /**< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2) */
 } weir_optimizer_rule;
 
+/** Element type of a sparse sum. */
+typedef enum weir_sum_type {
+  WEIR_SUM_TYPE_FLOAT32 = 0,
+  WEIR_SUM_TYPE_FLOAT64 = 1,
+  WEIR_SUM_TYPE_INT32 = 2,
+  WEIR_SUM_TYPE_INT64 = 3
+} weir_sum_type;
+
+/** How a sparse sum combines the entries that ranks have for one index. Ranks without an entry for it do not count: absent is
+ *  not zero. */
+typedef enum weir_sum_operation {
+  WEIR_SUM_OPERATION_SUM = 0, /**< the sum; integers wrap around */
+  WEIR_SUM_OPERATION_MIN = 1, /**< the smallest; NaN if one of them is NaN */
+  WEIR_SUM_OPERATION_MAX = 2  /**< the largest; NaN if one of them is NaN */
+} weir_sum_operation;
+
 /** What happens to a sample that cannot be read or decoded. */
 typedef enum weir_sample_errors {
   WEIR_SAMPLES_ERROR = 0, /**< ends the batch with an error on all ranks, which names the sample */
@@ -645,6 +661,47 @@ typedef struct weir_sparse_adam_config {
   {                                                                                                                                \
     sizeof(weir_sparse_adam_config), 0, 0.9, 0.999, 1e-08, "sparse_adam", 0, 0                                                     \
   }
+
+/** Describes sums of arrays that are mostly zero. All fields except `name` and `priority` must be equal on all ranks. Start from
+ *  WEIR_SPARSE_SUM_CONFIG_INIT. */
+typedef struct weir_sparse_sum_config {
+  size_t struct_size;
+  int64_t count;     /**< number n of elements of the arrays; it may exceed 2^32 */
+  int32_t type;      /**< weir_sum_type: type of the elements */
+  int32_t operation; /**< weir_sum_operation: how entries with the same index are combined */
+  /** the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory grows, and
+   *  rank 0 logs it once. 0: memory grows as needed */
+  int64_t expected_entries;
+  /** name of an algorithm: gather, split, doubling or dense. "auto": in each run the one that is predicted to end first with the
+   *  entries of that run. The result has the same bits with every algorithm; copied */
+  const char* algorithm;
+  const char* name; /**< name in error messages and dumps; copied */
+  int32_t priority; /**< priority of the run; a higher one makes progress first. May differ between ranks */
+  int32_t reserved; /**< 0 */
+} weir_sparse_sum_config;
+
+#define WEIR_SPARSE_SUM_CONFIG_INIT                                                                                                \
+  {                                                                                                                                \
+    sizeof(weir_sparse_sum_config), 0, WEIR_SUM_TYPE_FLOAT64, WEIR_SUM_OPERATION_SUM, 0, "auto", "sum", 0, 0                       \
+  }
+
+/** What the last run of a sparse sum did on this rank. Set struct_size to its size before a call fills it. */
+typedef struct weir_sparse_sum_statistics {
+  size_t struct_size;
+  int64_t runs;                                /**< number of runs so far that ended without an error */
+  const char* algorithm;                       /**< name of the algorithm of the last run; "none" on one rank */
+  int64_t entries;                             /**< number of entries of this rank, after those with the same index were combined */
+  int64_t entries_total;                       /**< the same, of all ranks together */
+  int64_t entries_sum;                         /**< number of entries of the result */
+  int64_t payload_bytes_sent;                  /**< bytes sent: values and indices */
+  int64_t payload_bytes_received;              /**< bytes received: values and indices */
+  int64_t control_bytes_sent;                  /**< bytes sent: sizes and samples of indices */
+  int64_t control_bytes_received;              /**< bytes received: sizes and samples of indices */
+  int64_t bytes_sent[WEIR_LEVEL_COUNT];        /**< bytes sent, by Level of the peer */
+  int64_t bytes_received[WEIR_LEVEL_COUNT];    /**< bytes received, by Level of the peer */
+  int64_t messages_sent[WEIR_LEVEL_COUNT];     /**< number of messages sent, by Level of the peer */
+  int64_t messages_received[WEIR_LEVEL_COUNT]; /**< number of messages received, by Level of the peer */
+} weir_sparse_sum_statistics;
 
 /** Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on all
  *  ranks. Start from WEIR_SAMPLE_CACHE_CONFIG_INIT. */

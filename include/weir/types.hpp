@@ -124,6 +124,17 @@ enum class OptimizerRule : std::int32_t {
   lamb = 1   ///< layer-wise adaptive moments, on Adam (You et al. 2020, Algorithm 2)
 };
 
+/// Element type of a sparse sum.
+enum class SumType : std::int32_t { float32 = 0, float64 = 1, int32 = 2, int64 = 3 };
+
+/// How a sparse sum combines the entries that ranks have for one index. Ranks without an entry for it do not count: absent is not
+/// zero.
+enum class SumOperation : std::int32_t {
+  sum = 0,  ///< the sum; integers wrap around
+  min = 1,  ///< the smallest; NaN if one of them is NaN
+  max = 2   ///< the largest; NaN if one of them is NaN
+};
+
 /// What happens to a sample that cannot be read or decoded.
 enum class SampleErrors : std::int32_t {
   error = 0,  ///< ends the batch with an error on all ranks, which names the sample
@@ -531,6 +542,38 @@ struct SparseAdamConfig {
   /// also moves weights that no update touches, as dense Adam does. A step then takes time in proportion to `count`
   bool exact = false;
   std::string name = "sparse_adam";  ///< name in error messages and checkpoints
+};
+
+/// Describes sums of arrays that are mostly zero. All fields except `name` and `priority` must be equal on all ranks.
+struct SparseSumConfig {
+  std::int64_t count = 0;                      ///< number n of elements of the arrays; it may exceed 2^32
+  SumType type = SumType::float64;             ///< type of the elements
+  SumOperation operation = SumOperation::sum;  ///< how entries with the same index are combined
+  /// the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory grows, and rank
+  /// 0 logs it once. 0: memory grows as needed
+  std::int64_t expected_entries = 0;
+  /// name of an algorithm: gather, split, doubling or dense. "auto": in each run the one that is predicted to end first with the
+  /// entries of that run. The result has the same bits with every algorithm
+  std::string algorithm = "auto";
+  int priority = 0;          ///< priority of the run; a higher one makes progress first. May differ between ranks
+  std::string name = "sum";  ///< name in error messages and dumps
+};
+
+/// What the last run of a sparse sum did on this rank.
+struct SparseSumStatistics {
+  std::int64_t runs = 0;  ///< number of runs so far that ended without an error
+  std::string_view algorithm;  ///< name of the algorithm of the last run; "none" on one rank
+  std::int64_t entries = 0;  ///< number of entries of this rank, after those with the same index were combined
+  std::int64_t entries_total = 0;  ///< the same, of all ranks together
+  std::int64_t entries_sum = 0;  ///< number of entries of the result
+  std::int64_t payload_bytes_sent = 0;  ///< bytes sent: values and indices
+  std::int64_t payload_bytes_received = 0;  ///< bytes received: values and indices
+  std::int64_t control_bytes_sent = 0;  ///< bytes sent: sizes and samples of indices
+  std::int64_t control_bytes_received = 0;  ///< bytes received: sizes and samples of indices
+  std::array<std::int64_t, level_count> bytes_sent{};  ///< bytes sent, by Level of the peer
+  std::array<std::int64_t, level_count> bytes_received{};  ///< bytes received, by Level of the peer
+  std::array<std::int64_t, level_count> messages_sent{};  ///< number of messages sent, by Level of the peer
+  std::array<std::int64_t, level_count> messages_received{};  ///< number of messages received, by Level of the peer
 };
 
 /// Describes where samples are kept. All fields except `folder`, `folder_bytes`, `threads` and `priority` must be equal on all

@@ -8,6 +8,7 @@ namespace weir::cli {
 void add_info(Command& app);
 void add_bench_select(Command& bench);
 void add_bench_allreduce(Command& bench);
+void add_bench_sum(Command& bench);
 void add_bench_compress(Command& bench);
 void add_bench_embedding(Command& bench);
 void add_bench_fusion(Command& bench);

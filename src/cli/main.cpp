@@ -16,8 +16,8 @@ int main(int argc, char** argv) {
   add_info(app);
   Command bench = app.add("bench", "Run a benchmark, which also measures a reference or a physical limit in the same run");
   bench.require_subcommand();
-  for (const auto add : {add_bench_select, add_bench_allreduce, add_bench_compress, add_bench_embedding, add_bench_fusion,
-                         add_bench_datacache, add_bench_checkpoint})
+  for (const auto add : {add_bench_select, add_bench_allreduce, add_bench_sum, add_bench_compress, add_bench_embedding,
+                         add_bench_fusion, add_bench_datacache, add_bench_checkpoint})
     add(bench);
   for (const auto add : {add_calibrate, add_predict, add_selftest, add_trace, add_checkpoint, add_cache}) add(app);
 

@@ -6,6 +6,7 @@
 #include <weir/embedding.h>
 #include <weir/fusion.h>
 #include <weir/optim.h>
+#include <weir/sums.h>
 #include <weir/weir.h>
 
 static_assert(sizeof(weir_allreduce_config) == 168, "weir_allreduce_config");
@@ -209,6 +210,29 @@ static_assert(offsetof(weir_sparse_adam_config, epsilon) == 32, "epsilon");
 static_assert(offsetof(weir_sparse_adam_config, name) == 40, "name");
 static_assert(offsetof(weir_sparse_adam_config, exact) == 48, "exact");
 static_assert(offsetof(weir_sparse_adam_config, reserved) == 52, "reserved");
+static_assert(sizeof(weir_sparse_sum_config) == 56, "weir_sparse_sum_config");
+static_assert(offsetof(weir_sparse_sum_config, count) == 8, "count");
+static_assert(offsetof(weir_sparse_sum_config, type) == 16, "type");
+static_assert(offsetof(weir_sparse_sum_config, operation) == 20, "operation");
+static_assert(offsetof(weir_sparse_sum_config, expected_entries) == 24, "expected_entries");
+static_assert(offsetof(weir_sparse_sum_config, algorithm) == 32, "algorithm");
+static_assert(offsetof(weir_sparse_sum_config, name) == 40, "name");
+static_assert(offsetof(weir_sparse_sum_config, priority) == 48, "priority");
+static_assert(offsetof(weir_sparse_sum_config, reserved) == 52, "reserved");
+static_assert(sizeof(weir_sparse_sum_statistics) == 304, "weir_sparse_sum_statistics");
+static_assert(offsetof(weir_sparse_sum_statistics, runs) == 8, "runs");
+static_assert(offsetof(weir_sparse_sum_statistics, algorithm) == 16, "algorithm");
+static_assert(offsetof(weir_sparse_sum_statistics, entries) == 24, "entries");
+static_assert(offsetof(weir_sparse_sum_statistics, entries_total) == 32, "entries_total");
+static_assert(offsetof(weir_sparse_sum_statistics, entries_sum) == 40, "entries_sum");
+static_assert(offsetof(weir_sparse_sum_statistics, payload_bytes_sent) == 48, "payload_bytes_sent");
+static_assert(offsetof(weir_sparse_sum_statistics, payload_bytes_received) == 56, "payload_bytes_received");
+static_assert(offsetof(weir_sparse_sum_statistics, control_bytes_sent) == 64, "control_bytes_sent");
+static_assert(offsetof(weir_sparse_sum_statistics, control_bytes_received) == 72, "control_bytes_received");
+static_assert(offsetof(weir_sparse_sum_statistics, bytes_sent) == 80, "bytes_sent");
+static_assert(offsetof(weir_sparse_sum_statistics, bytes_received) == 136, "bytes_received");
+static_assert(offsetof(weir_sparse_sum_statistics, messages_sent) == 192, "messages_sent");
+static_assert(offsetof(weir_sparse_sum_statistics, messages_received) == 248, "messages_received");
 static_assert(sizeof(weir_sample_cache_config) == 72, "weir_sample_cache_config");
 static_assert(offsetof(weir_sample_cache_config, folder) == 8, "folder");
 static_assert(offsetof(weir_sample_cache_config, folder_bytes) == 16, "folder_bytes");
@@ -272,6 +296,9 @@ static_assert(WEIR_FUSION_NONE == 0 && WEIR_FUSION_BEHIND == 1 && WEIR_FUSION_AH
               "schemes");
 static_assert(WEIR_FUSION_AHEAD_INTER_INTRA == 4 && WEIR_FUSION_OMGS == 5 && WEIR_FUSION_CUPCAKE == 6, "schemes");
 static_assert(WEIR_FUSION_AHEAD_FITTED == 7, "schemes");
+static_assert(WEIR_SUM_TYPE_FLOAT32 == 0 && WEIR_SUM_TYPE_FLOAT64 == 1 && WEIR_SUM_TYPE_INT32 == 2 && WEIR_SUM_TYPE_INT64 == 3,
+              "weir_sum_type");
+static_assert(WEIR_SUM_OPERATION_SUM == 0 && WEIR_SUM_OPERATION_MIN == 1 && WEIR_SUM_OPERATION_MAX == 2, "weir_sum_operation");
 static_assert(WEIR_OPERATOR_AUTOMATIC == 0 && WEIR_OPERATOR_REPLICATED == 1 && WEIR_OPERATOR_NODE == 2 && WEIR_OPERATOR_ALL == 3,
               "division");
 static_assert(WEIR_OPTIMIZER_LARS == 0 && WEIR_OPTIMIZER_LAMB == 1, "rule");

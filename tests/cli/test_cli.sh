@@ -116,6 +116,16 @@ for key in benchmark algorithm count density ranks median_ms min_ms baseline bas
   selected_local_max selected_global_min selected_global_max bytes_in_node bytes_across bytes_in_switch bytes_across_switches; do
   for file in select allreduce; do grep -q "\"$key\"" "$work/$file.json" || fail "no $key in $file.json"; done
 done
+for distribution in uniform clustered powerlaw; do
+  "$weir" bench sum --count 20000 --iterations 2 --warmup 0 --type int32 --distribution $distribution --json "$work/sum.json" >"$work/sum"
+  for row in mpi_allreduce "mpi_allgatherv, merged" "mpi_allgatherv, dense" auto gather split doubling dense; do
+    grep -q "^$row " "$work/sum" || fail "no row of $row in bench sum"
+  done
+  for key in distribution ratio ratio_allgatherv ran_as entries_sum bytes_sent_max; do
+    grep -q "\"$key\"" "$work/sum.json" || fail "no $key in sum.json"
+  done
+done
+refuse "nearby" "$weir" bench sum --distribution nearby
 
 # compressors: what carries them, and their parameters
 few=(--count 10000 --iterations 1 --warmup 0)
@@ -375,7 +385,7 @@ refuse "'bogus' is no subcommand: did you mean '.*'\? There are info, .*predict"
 refuse "there is no option --verison: did you mean --version\?" "$weir" --verison
 refuse "there is no option --cuont: did you mean --count\?" "$weir" bench select --cuont=3 --iterations 2
 refuse "'clibrate' is no subcommand: did you mean 'calibrate'" "$weir" clibrate --seconds 1
-refuse "'compres' is no subcommand: did you mean 'compress'\? There are select, allreduce, compress" "$weir" bench compres
+refuse "'compres' is no subcommand: did you mean 'compress'\? There are select, allreduce, sum, compress" "$weir" bench compres
 refuse "--memory: 'gpu' is none of cuda, host \(the default\)" "$weir" bench allreduce --memory gpu
 help=$("$weir" bench allreduce --help)
 expect "$help" "--memory NAME +where the gradient is"

@@ -10,6 +10,7 @@ program test_fortran
   use optim_of_layers, only: check_optim
   use plans_of_real32, only: check_real32 => check_plans
   use plans_of_real64, only: check_real64 => check_plans
+  use sums_of_entries, only: check_sums
   use tables_of_words, only: check_tables
   use weir
   implicit none
@@ -32,6 +33,7 @@ program test_fortran
   call check_fusion64(comm)
   call check_optim(comm)
   call check_adam()
+  call check_sums(comm)
   call check_checkpoints(comm)
   call late%create(comm, weir_allreduce_config(count=size(gradient)))
   call MPI_Finalize()

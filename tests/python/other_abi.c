@@ -25,6 +25,7 @@ void weir_version(int* major, int* minor, int* patch) {
   X(weir_checkpoint_statistics) X(weir_sparse_result) X(weir_residual) X(weir_fused_tensor) X(weir_fusion_config)           \
       X(weir_fusion_statistics) X(weir_operator_config) X(weir_operator_statistics) X(weir_optimizer_config)                \
           X(weir_optimizer_statistics) X(weir_operator_part) X(weir_optimized_layer) X(weir_sparse_adam_config)             \
+              X(weir_sparse_sum_config) X(weir_sparse_sum_statistics)                                                       \
               X(weir_sample_cache_config) X(weir_sample_cache_statistics) X(weir_sample_loader_config) X(weir_sample_batch) \
                   X(weir_source_functions)
 

@@ -36,6 +36,7 @@ from .registry import Versions, algorithms, compressors, exchanges, log_to, set_
 from .schedule import StepSchedule
 from .sources import SampleSource, hdf5_source, idx_source, jpeg_source, npy_source, record_source
 from .sparse_adam import SparseAdam
+from .sums import SparseSum, SumResult
 
 __version__ = ".".join(map(str, VERSION))
 __all__ = [
@@ -55,7 +56,9 @@ __all__ = [
     "SampleSource",
     "SparseAdam",
     "SparseResult",
+    "SparseSum",
     "StepSchedule",
+    "SumResult",
     "Text",
     "Topology",
     "Versions",

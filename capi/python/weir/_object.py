@@ -1,4 +1,4 @@
-"""Base of plans, tables, checkpoints, fused allreduces, operators and optimizers: made from a configuration, refuse arrays on all
+"""Base of plans, tables, checkpoints, fused allreduces, operators, optimizers and sums: made from a configuration, refuse arrays on all
 ranks, close."""
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ CREATE = {
     "fused": lib.weir_fused_create,
     "operator": lib.weir_operator_create,
     "optimizer": lib.weir_optimizer_create,
+    "sum": lib.weir_sparse_sum_create,
     "cache": lib.weir_cache_create,
     "loader": lib.weir_loader_create,
 }

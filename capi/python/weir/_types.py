@@ -15,11 +15,12 @@ __all__ = [
     "Status", "Error", "ArgumentError", "MismatchError", "BusyError", "StateError", "NonFiniteError", "TimeoutError",
     "TransportError", "MemoryError", "SettingError", "UnsupportedError", "InternalError", "DeviceError", "FileError", "DataType",
     "MemorySpace", "WireFormat", "WireValues", "Feedback", "NonFinite", "Level", "Optimizer", "Routing", "FusionScheme",
-    "OperatorDivision", "OptimizerRule", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel", "ElementType", "Distribution",
-    "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo", "SettingInfo", "EmbeddingConfig",
-    "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics", "FusedTensor", "FusionConfig",
-    "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer", "OptimizerConfig",
-    "OptimizerStatistics", "SparseAdamConfig", "SampleCacheConfig", "SampleCacheStatistics", "SampleLoaderConfig",
+    "OperatorDivision", "OptimizerRule", "SumType", "SumOperation", "SampleErrors", "Shuffle", "ProgressDisplay", "LogLevel",
+    "ElementType", "Distribution", "AllreduceConfig", "Statistics", "AlgorithmInfo", "CompressorInfo", "EncodedInfo",
+    "SettingInfo", "EmbeddingConfig", "EmbeddingStatistics", "ExchangeInfo", "CheckpointConfig", "CheckpointStatistics",
+    "FusedTensor", "FusionConfig", "FusionStatistics", "OperatorPart", "OperatorConfig", "OperatorStatistics", "OptimizedLayer",
+    "OptimizerConfig", "OptimizerStatistics", "SparseAdamConfig", "SparseSumConfig", "SparseSumStatistics", "SampleCacheConfig",
+    "SampleCacheStatistics", "SampleLoaderConfig",
 ]
 
 
@@ -341,6 +342,29 @@ class OptimizerRule(IntEnum):
 
     lars = 0
     lamb = 1
+
+
+class SumType(IntEnum):
+    """Element type of a sparse sum."""
+
+    float32 = 0
+    float64 = 1
+    int32 = 2
+    int64 = 3
+
+
+class SumOperation(IntEnum):
+    """How a sparse sum combines the entries that ranks have for one index. Ranks without an entry for it do not count: absent is
+    not zero.
+
+    sum: the sum; integers wrap around
+    min: the smallest; NaN if one of them is NaN
+    max: the largest; NaN if one of them is NaN
+    """
+
+    sum = 0
+    min = 1
+    max = 2
 
 
 class SampleErrors(IntEnum):
@@ -1156,6 +1180,77 @@ class SparseAdamConfig(Struct):
     _c = _abi.weir_sparse_adam_config
     _kinds = {
         "count": int, "beta1": float, "beta2": float, "epsilon": float, "exact": bool, "name": str,
+    }
+
+
+@dataclass(repr=False)
+class SparseSumConfig(Struct):
+    """Describes sums of arrays that are mostly zero. All fields except `name` and `priority` must be equal on all ranks.
+
+    count: number n of elements of the arrays; it may exceed 2^32
+    type: type of the elements
+    operation: how entries with the same index are combined
+    expected_entries: the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory
+        grows, and rank 0 logs it once. 0: memory grows as needed
+    algorithm: name of an algorithm: gather, split, doubling or dense. "auto": in each run the one that is predicted to end first
+        with the entries of that run. The result has the same bits with every algorithm
+    priority: priority of the run; a higher one makes progress first. May differ between ranks
+    name: name in error messages and dumps
+    """
+
+    count: int = 0
+    type: Union[SumType, str] = SumType.float64
+    operation: Union[SumOperation, str] = SumOperation.sum
+    expected_entries: int = 0
+    algorithm: str = "auto"
+    priority: int = 0
+    name: str = "sum"
+
+    _c = _abi.weir_sparse_sum_config
+    _kinds = {
+        "count": int, "type": SumType, "operation": SumOperation, "expected_entries": int, "algorithm": str, "priority": int,
+        "name": str,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class SparseSumStatistics(Struct):
+    """What the last run of a sparse sum did on this rank.
+
+    runs: number of runs so far that ended without an error
+    algorithm: name of the algorithm of the last run; "none" on one rank
+    entries: number of entries of this rank, after those with the same index were combined
+    entries_total: the same, of all ranks together
+    entries_sum: number of entries of the result
+    payload_bytes_sent: bytes sent: values and indices
+    payload_bytes_received: bytes received: values and indices
+    control_bytes_sent: bytes sent: sizes and samples of indices
+    control_bytes_received: bytes received: sizes and samples of indices
+    bytes_sent: bytes sent, by Level of the peer
+    bytes_received: bytes received, by Level of the peer
+    messages_sent: number of messages sent, by Level of the peer
+    messages_received: number of messages received, by Level of the peer
+    """
+
+    runs: int
+    algorithm: str
+    entries: int
+    entries_total: int
+    entries_sum: int
+    payload_bytes_sent: int
+    payload_bytes_received: int
+    control_bytes_sent: int
+    control_bytes_received: int
+    bytes_sent: Dict[Level, int]
+    bytes_received: Dict[Level, int]
+    messages_sent: Dict[Level, int]
+    messages_received: Dict[Level, int]
+
+    _c = _abi.weir_sparse_sum_statistics
+    _kinds = {
+        "runs": int, "algorithm": str, "entries": int, "entries_total": int, "entries_sum": int, "payload_bytes_sent": int,
+        "payload_bytes_received": int, "control_bytes_sent": int, "control_bytes_received": int, "bytes_sent": [Level],
+        "bytes_received": [Level], "messages_sent": [Level], "messages_received": [Level],
     }
 
 

@@ -1,0 +1,169 @@
+#include "sums/arithmetic.hpp"
+
+#include <array>
+#include <concepts>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+namespace weir::sums {
+namespace {
+
+template <class T>
+struct Sum {
+  static constexpr T identity = std::is_integral_v<T> ? T{0} : static_cast<T>(-0.0);
+  static T of(T a, T b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+    else
+      return a + b;
+  }
+};
+
+template <class T>
+struct Min {
+  static constexpr T identity = std::is_integral_v<T> ? std::numeric_limits<T>::max() : std::numeric_limits<T>::infinity();
+  static T of(T a, T b) { return a <= b || a != a ? a : b; }
+};
+
+template <class T>
+struct Max {
+  static constexpr T identity = std::is_integral_v<T> ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
+  static T of(T a, T b) { return a >= b || a != a ? a : b; }
+};
+
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+
+template <class T, class Operation>
+void combine(T* lower, const T* upper, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) lower[i] = Operation::of(lower[i], upper[i]);
+}
+
+/// A merge in progress: what has not been read of two lists, and where the next entry goes.
+template <class T, class Operation>
+struct Merge {
+  Entries<T> lower, upper;
+  std::int64_t* indices;
+  T* values;
+
+  [[nodiscard]] bool has_both() const { return lower.count > 0 && upper.count > 0; }
+  /// Writes the next entry of both. Which list it comes from is as good as random: no branch depends on it.
+  void step() {
+    const std::int64_t i = *lower.indices, j = *upper.indices;
+    const T x = *lower.values, y = *upper.values;
+    const bool takes_lower = i <= j, takes_upper = j <= i;
+    const auto lower_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_upper));
+    const auto upper_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_lower));
+    const Bits<T> both = std::bit_cast<Bits<T>>(Operation::of(x, y));
+    *indices++ = takes_lower ? i : j;
+    *values++ = std::bit_cast<T>((std::bit_cast<Bits<T>>(x) & lower_mask) | (std::bit_cast<Bits<T>>(y) & upper_mask) |
+                                 (both & ~(lower_mask | upper_mask)));
+    lower = lower.part(takes_lower, lower.count);
+    upper = upper.part(takes_upper, upper.count);
+  }
+  void append(const Entries<T>& rest) {
+    indices = std::copy(rest.indices, rest.indices + rest.count, indices);
+    values = std::copy(rest.values, rest.values + rest.count, values);
+  }
+  void finish() {
+    while (has_both()) step();
+    append(lower);
+    append(upper);
+  }
+};
+
+template <class T, class Operation>
+std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) {
+  constexpr std::int64_t few = 64;
+  const bool overlaps = upper.indices >= indices && upper.indices < indices + lower.count + upper.count;
+  const std::int64_t cut = overlaps || lower.count < few ? lower.count : lower.count / 2;
+  const std::int64_t other_cut = cut < lower.count ? upper.lower_bound(lower.indices[cut]) : upper.count;
+  // Each step waits for the one before it: two halves in turns take two thirds of the time.
+  Merge<T, Operation> first{lower.part(0, cut), upper.part(0, other_cut), indices, values};
+  Merge<T, Operation> second{lower.part(cut, lower.count), upper.part(other_cut, upper.count), indices + cut + other_cut,
+                             values + cut + other_cut};
+  while (first.has_both() && second.has_both()) {
+    first.step();
+    second.step();
+  }
+  first.finish();
+  second.finish();
+  const std::int64_t begin = cut + other_cut, end = second.indices - indices;
+  first.append({indices + begin, values + begin, end - begin});
+  return first.indices - indices;
+}
+
+template <class T, class Operation>
+std::int64_t fold(std::int64_t* indices, T* values, std::int64_t count) {
+  std::int64_t last = -1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (last >= 0 && indices[last] == indices[i]) {
+      values[last] = Operation::of(values[last], values[i]);
+    } else {
+      ++last;
+      indices[last] = indices[i];
+      values[last] = values[i];
+    }
+  }
+  return last + 1;
+}
+
+template <class T, class Operation>
+void add(const Entries<T>& entries, std::int64_t base, T* dense) {
+  for (std::int64_t i = 0; i < entries.count; ++i) {
+    T& element = dense[entries.indices[i] - base];
+    element = Operation::of(element, entries.values[i]);
+  }
+}
+
+template <class T, class Operation>
+constexpr Arithmetic<T> arithmetic{Operation::identity, combine<T, Operation>, merge<T, Operation>, fold<T, Operation>,
+                                   add<T, Operation>};
+
+}  // namespace
+
+template <class T>
+const Arithmetic<T>& arithmetic_of(SumOperation operation) {
+  switch (operation) {
+    case SumOperation::min:
+      return arithmetic<T, Min<T>>;
+    case SumOperation::max:
+      return arithmetic<T, Max<T>>;
+    default:
+      return arithmetic<T, Sum<T>>;
+  }
+}
+
+/// By digits of 8 bits, the lowest first.
+template <class T>
+bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t count, std::int64_t range) {
+  constexpr int digit_bits = 8, digits = 1 << digit_bits;
+  EntryMemory<T>*from = &entries, *to = &spare;
+  for (int shift = 0; shift < 63 && (range - 1) >> shift > 0; shift += digit_bits) {
+    const auto digit = [shift](std::int64_t index) { return static_cast<std::size_t>(index >> shift & (digits - 1)); };
+    std::array<std::int64_t, digits> place{};
+    for (std::int64_t i = 0; i < count; ++i) ++place[digit(from->indices[i])];
+    if (place[digit(from->indices[0])] == count) continue;
+    std::int64_t begin = 0;
+    for (std::int64_t& next : place) begin += std::exchange(next, begin);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t index = from->indices[i], at = place[digit(index)]++;
+      to->indices[at] = index;
+      to->values[at] = from->values[i];
+    }
+    std::swap(from, to);
+  }
+  return from == &spare;
+}
+
+#define WEIR_SUM_TYPE(T)                                                  \
+  template const Arithmetic<T>& arithmetic_of<T>(SumOperation operation); \
+  template bool sort_entries<T>(EntryMemory<T>&, EntryMemory<T>&, std::int64_t, std::int64_t);
+WEIR_SUM_TYPE(float)
+WEIR_SUM_TYPE(double)
+WEIR_SUM_TYPE(std::int32_t)
+WEIR_SUM_TYPE(std::int64_t)
+#undef WEIR_SUM_TYPE
+
+}  // namespace weir::sums

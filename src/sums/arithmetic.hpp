@@ -1,0 +1,50 @@
+// arithmetic.hpp: what sparse sums compute, for each type and operation.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <weir/weir.hpp>
+
+#include "sums/entries.hpp"
+
+namespace weir::sums {
+
+/// The loops of one operation. Where two values are combined, `lower` is that of the lower ranks and comes first.
+template <class T>
+struct Arithmetic {
+  /// Combines with any value to that value, bit for bit (-0.0 for the sum of floats). For min and max, NaN stays NaN.
+  T identity;
+  /// Sets lower[i] to lower[i] combined with upper[i].
+  void (*combine)(T* lower, const T* upper, std::int64_t count);
+  /// Merges two lists; entries with the same index become one. The output has room for both and may be the memory of neither;
+  /// except that `upper` may lie in the same arrays, lower.count or more entries after their beginning. Returns the count.
+  std::int64_t (*merge)(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values);
+  /// Combines neighbours with the same index, from left to right, in place. Returns the count.
+  std::int64_t (*fold)(std::int64_t* indices, T* values, std::int64_t count);
+  /// Combines each entry into dense[index - base], which comes first.
+  void (*add)(const Entries<T>& entries, std::int64_t base, T* dense);
+};
+
+template <class T>
+[[nodiscard]] const Arithmetic<T>& arithmetic_of(SumOperation operation);
+
+/// Sorts entries by index; those with the same index stay in order. `spare` has room for as many. Returns whether they are in
+/// `spare` afterwards.
+template <class T>
+[[nodiscard]] bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t count, std::int64_t range);
+
+/// The order in which ranks are combined: calls merge(a, b) so that what belongs to rank b joins what belongs to rank a, a < b; in
+/// the end rank 0 has everything. A binary tree that depends only on the number of ranks: with 2^m the largest power of two that is
+/// not above it, first 0 + 1, 2 + 3 and so on as often as it takes to leave 2^m, then neighbours. For four ranks (0+1)+(2+3), for
+/// five ((0+1)+2)+(3+4).
+template <class Merge>
+void combine_in_order(int ranks, const Merge& merge) {
+  const int groups = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))), pairs = ranks - groups;
+  const auto first = [&](int group) { return group < pairs ? 2 * group : group + pairs; };
+  for (int pair = 0; pair < pairs; ++pair) merge(2 * pair, 2 * pair + 1);
+  for (int distance = 1; distance < groups; distance *= 2) {
+    for (int group = 0; group < groups; group += 2 * distance) merge(first(group), first(group + distance));
+  }
+}
+
+}  // namespace weir::sums

@@ -1,0 +1,390 @@
+#include "sums/sparse_sum.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "base/config_check.hpp"
+#include "base/log.hpp"
+#include "collectives/allgatherv.hpp"
+#include "collectives/control.hpp"
+#include "communicator/agreed_outcome.hpp"
+#include "communicator/config_card.hpp"
+#include "communicator/input_error.hpp"
+
+namespace weir::detail {
+
+using namespace weir::sums;
+
+namespace {
+
+/// What a rank says of its run in the first control message.
+struct SumCard {
+  std::int64_t entries = 0;
+  std::int32_t failed = 0, scatters = 0;
+};
+
+/// Returns how many elements of an array are not zero.
+template <class T>
+std::int64_t count_nonzeros(const T* array, std::int64_t count) {
+  std::int64_t nonzeros = 0;
+  for (std::int64_t i = 0; i < count; ++i) nonzeros += array[i] != 0;
+  return nonzeros;
+}
+
+template <class T>
+class TypedSum final : public SparseSumImpl, private SumGrowth {
+ public:
+  TypedSum(const std::shared_ptr<CommunicatorState>& communicator, const SparseSumConfig& configuration, Lease lease,
+           Level outermost)
+      : SparseSumImpl(communicator, configuration, std::move(lease)),
+        row_(find_sum(config.algorithm)),
+        machine_(comm->agreed_machine().machine),
+        link_(machine_.link(outermost)),
+        memory_(comm->topology.size()),
+        cards_(static_cast<std::size_t>(comm->topology.size())),
+        card_scratch_(cards_.size()),
+        counts_(cards_.size()),
+        own_(config.expected_entries),
+        spare_(config.expected_entries) {
+    run.element_type = name_of(config.type);
+    run.count = config.count;
+    const std::int64_t most = std::min(config.expected_entries, config.count);
+    const int ranks = comm->topology.size();
+    const SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T)};
+    if (ranks > 1) take_over(growth_for(row_for(expected).need(expected)));
+  }
+
+  void start(const SumInput& mine, const SumOutput& output, bool scatters) override {
+    check_startable();
+    result_ = {};
+    scatters_ = scatters;
+    output_ = {};
+    run.result = {};
+    outcome_ = named_outcome([&] {
+      check_output(output);
+      take(mine);
+      output_ = output;
+      run.result = {static_cast<const std::byte*>(output.dense), static_cast<std::size_t>(output.count) * sizeof(T)};
+    });
+    run.algorithm = row_ != nullptr ? row_->name : "auto";
+    launch([&] { return execute(); });
+  }
+
+  void refuse(std::string_view why) override {
+    check_startable();
+    result_ = {};
+    output_ = {};
+    run.result = {};
+    outcome_ = {};
+    outcome_.set_formatted(WEIR_ERR_ARGUMENT, "sum '{}', rank {}: {}", config.name, comm->topology.rank(), why);
+    launch([&] { return execute(); });
+  }
+
+  [[nodiscard]] RawView result() const override { return {result_.indices, result_.values, result_.count}; }
+
+  [[nodiscard]] std::int64_t memory_bytes() const override {
+    std::int64_t bytes = own_.bytes() + spare_.bytes();
+    for (const auto& list : memory_.lists) bytes += list.bytes();
+    for (const auto& messages : memory_.messages) bytes += messages.bytes();
+    return bytes;
+  }
+
+ private:
+  [[nodiscard]] int rank() const { return comm->topology.rank(); }
+
+  /// Returns the outcome of an attempt; the text of a lack of memory names the sum and the rank, as those of wrong input do.
+  template <class Attempt>
+  [[nodiscard]] Outcome named_outcome(Attempt&& attempt) const noexcept {
+    const Outcome plain = outcome_of(attempt);
+    if (plain.status != WEIR_ERR_MEMORY) return plain;
+    Outcome named;
+    named.set_formatted(WEIR_ERR_MEMORY, "sum '{}', rank {}: {}", config.name, rank(), plain.text.data());
+    return named;
+  }
+
+  void check_output(const SumOutput& output) {
+    if (output.dense == nullptr && output.count == 0) return;
+    const std::int64_t count = scatters_ ? range_begin(rank() + 1) - range_begin(rank()) : config.count;
+    require(output.type == config.type, "sum '{}', rank {}: the output is an array of {}: it must be of {}", config.name, rank(),
+            name_of(output.type), name_of(config.type));
+    require(output.count == count, "sum '{}', rank {}: the output has {} elements: it must have {}", config.name, rank(),
+            output.count, count);
+    check_array(output.dense, output.count, sizeof(T), "output");
+    if (comm->engine.will_write({static_cast<const std::byte*>(output.dense), static_cast<std::size_t>(count) * sizeof(T)}))
+      fail(WEIR_ERR_ARGUMENT, "sum '{}', rank {}: another run in flight will write to the output: wait for it first", config.name,
+           rank());
+  }
+
+  void check_array(const void* array, std::int64_t count, std::size_t alignment, std::string_view what) {
+    require(count >= 0, "sum '{}', rank {}: the number of elements of the {} is {}: it must be at least 0", config.name, rank(),
+            what, count);
+    if (count == 0) return;
+    require(array != nullptr, "sum '{}', rank {}: the address of the {} is null{}", config.name, rank(), what, refused_by_binding);
+    require(reinterpret_cast<std::uintptr_t>(array) % alignment == 0,
+            "sum '{}', rank {}: the address of the {} is not a multiple of {}", config.name, rank(), what, alignment);
+    require(pointers_.error_of(array, nullptr) == InputError::none,
+            "sum '{}', rank {}: the {} is in GPU memory: copy it to host memory first", config.name, rank(), what);
+  }
+
+  /// Makes a list of what the caller gives, in own_.
+  void take(const SumInput& mine) {
+    require(mine.type == config.type, "sum '{}', rank {}: the values are of type {}: they must be of type {}", config.name, rank(),
+            name_of(mine.type), name_of(config.type));
+    check_array(mine.values, mine.count, sizeof(T), "values");
+    own_count_ = 0;
+    if (mine.index_bytes == 0) return take_dense(static_cast<const T*>(mine.values), mine.count);
+    require(mine.index_count == mine.count, "sum '{}', rank {}: there are {} indices and {} values: give as many of each",
+            config.name, rank(), mine.index_count, mine.count);
+    require(mine.index_bytes == 4 || mine.index_bytes == 8, "sum '{}', rank {}: indices of {} bytes: they must have 4 or 8",
+            config.name, rank(), mine.index_bytes);
+    check_array(mine.indices, mine.count, static_cast<std::size_t>(mine.index_bytes), "indices");
+    if (mine.count > 0) make_room(mine.count);
+    const bool ascending = mine.index_bytes == 4 ? copy_indices(static_cast<const std::int32_t*>(mine.indices), mine.count)
+                                                 : copy_indices(static_cast<const std::int64_t*>(mine.indices), mine.count);
+    if (mine.count > 0) std::memcpy(own_.values.data(), mine.values, static_cast<std::size_t>(mine.count) * sizeof(T));
+    own_count_ = mine.count;
+    if (ascending) return;
+    if (sort_entries(own_, spare_, mine.count, config.count)) std::swap(own_, spare_);
+    own_count_ = arithmetic_of<T>(config.operation).fold(own_.indices.data(), own_.values.data(), mine.count);
+  }
+
+  /// Makes a list of the elements that are not 0, chunk by chunk: a chunk is still in the cache when its entries are copied.
+  void take_dense(const T* array, std::int64_t count) {
+    require(count == config.count, "sum '{}', rank {}: the dense input has {} elements: it must have {}", config.name, rank(),
+            count, config.count);
+    constexpr std::int64_t chunk = 4096;
+    for (std::int64_t begin = 0; begin < count; begin += chunk) {
+      const std::int64_t size = std::min(chunk, count - begin), nonzeros = count_nonzeros(array + begin, size);
+      if (nonzeros == 0) continue;
+      if (own_count_ + nonzeros > own_.capacity()) make_room(own_count_ + count_nonzeros(array + begin, count - begin));
+      const std::int64_t end = own_count_ + nonzeros;
+      for (std::int64_t i = begin; own_count_ < end; ++i) {
+        own_.indices[own_count_] = i;
+        own_.values[own_count_] = array[i];
+        own_count_ += array[i] != 0;
+      }
+    }
+  }
+
+  /// Copies indices to own_. Returns whether they ascend, none twice.
+  template <class Index>
+  bool copy_indices(const Index* indices, std::int64_t count) {
+    bool ascending = true;
+    std::int64_t previous = -1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t index = indices[i];
+      if (index < 0 || index >= config.count)
+        fail(WEIR_ERR_ARGUMENT, "sum '{}', rank {}: index {} of entry {} is out of range: indices are 0 to {}", config.name, rank(),
+             index, i, config.count - 1);
+      ascending &= index > previous;
+      previous = index;
+      own_.indices[i] = index;
+    }
+    return ascending;
+  }
+
+  /// Sees to it that own_ has room for so many entries. Those that it has stay.
+  void make_room(std::int64_t entries) {
+    if (entries <= own_.capacity()) return;
+    EntryMemory<T> longer(entries), spare(entries);
+    std::copy_n(own_.indices.data(), own_count_, longer.indices.data());
+    std::copy_n(own_.values.data(), own_count_, longer.values.data());
+    own_ = std::move(longer);
+    spare_ = std::move(spare);
+  }
+
+  [[nodiscard]] const SumRow& row_for(const SumProblem& problem) const {
+    return row_ != nullptr ? *row_ : choose_sum(machine_, link_, problem);
+  }
+  [[nodiscard]] bool suffices(const SumNeed& need) const {
+    return std::equal(need.entries.begin(), need.entries.end(), have_.entries.begin(), std::less_equal<>()) &&
+           std::equal(need.bytes.begin(), need.bytes.end(), have_.bytes.begin(), std::less_equal<>());
+  }
+  /// What a growth of the memory allocates.
+  struct Growth {
+    SumNeed have;
+    std::array<EntryMemory<T>, 3> lists;
+    std::array<Buffer<std::byte>, 2> messages;
+  };
+  /// Allocates what is missing, beside what there is. What grows, grows by half at least.
+  [[nodiscard]] Growth growth_for(const SumNeed& need) const {
+    Growth growth{have_, {}, {}};
+    const auto grown = [](std::int64_t needed, std::int64_t had) { return needed <= had ? had : std::max(needed, had + had / 2); };
+    for (std::size_t i = 0; i < need.entries.size(); ++i) {
+      growth.have.entries[i] = grown(need.entries[i], have_.entries[i]);
+      if (need.entries[i] > have_.entries[i]) growth.lists[i] = EntryMemory<T>(growth.have.entries[i]);
+    }
+    for (std::size_t i = 0; i < need.bytes.size(); ++i) {
+      growth.have.bytes[i] = grown(need.bytes[i], have_.bytes[i]);
+      if (need.bytes[i] > have_.bytes[i]) growth.messages[i] = Buffer<std::byte>(growth.have.bytes[i]);
+    }
+    return growth;
+  }
+  void take_over(Growth&& growth) noexcept {
+    for (std::size_t i = 0; i < growth.lists.size(); ++i) {
+      if (growth.have.entries[i] > have_.entries[i]) memory_.lists[i] = std::move(growth.lists[i]);
+    }
+    for (std::size_t i = 0; i < growth.messages.size(); ++i) {
+      if (growth.have.bytes[i] > have_.bytes[i]) memory_.messages[i] = std::move(growth.messages[i]);
+    }
+    have_ = growth.have;
+  }
+
+  task<void> execute() {
+    SumProblem problem{comm->topology.size(), config.count, 0, 0, sizeof(T), scatters_};
+    const SumRow* row = nullptr;
+    {
+      const StageScope stage = channel().stage(Stage::communicate);
+      co_await announce(problem);
+      if (problem.ranks == 1) {
+        result_ = {own_.indices.data(), own_.values.data(), own_count_};
+      } else {
+        row = &row_for(problem);
+        co_await grow_for(problem, *row);
+        run.algorithm = row->name;
+        SumRun<T> work{problem, counts_, {own_.indices.data(), own_.values.data(), own_count_}, &arithmetic_of<T>(config.operation),
+                       memory_, *this};
+        const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
+        result_ = co_await function(channel(), work);
+      }
+    }
+    if (scatters_) result_ = result_.part(result_.lower_bound(range_begin(rank())), result_.lower_bound(range_begin(rank() + 1)));
+    note(problem, row);
+    if (output_.dense == nullptr) co_return;
+    {
+      const StageScope stage = channel().stage(Stage::wait_for_caller);
+      co_await channel().caller();
+    }
+    const StageScope stage = channel().stage(Stage::apply);
+    if (!run.owner_gone) deliver();
+  }
+
+  /// All ranks learn how many entries each of them has, and whether all calls are right. Throws on all if not.
+  task<void> announce(SumProblem& problem) {
+    const StageScope stage = channel().stage(Stage::announce);
+    card_ = {own_count_, outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
+    co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
+                               reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
+    for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
+      const SumCard& card = cards_[rank];
+      if (card.failed != 0) co_await throw_outcome_of(channel(), static_cast<int>(rank), outcome_, agreement_);
+      counts_[rank] = card.entries;
+      problem.total += card.entries;
+      problem.largest = std::max(problem.largest, card.entries);
+    }
+    for (std::size_t rank = 1; rank < cards_.size(); ++rank) {
+      if (cards_[rank].scatters != cards_[0].scatters)
+        fail_alike(WEIR_ERR_MISMATCH, "sum '{}': ranks started different runs: rank {} a reduce-scatter, rank {} not", config.name,
+                   cards_[0].scatters != 0 ? 0 : rank, cards_[0].scatters != 0 ? rank : 0);
+    }
+  }
+
+  /// Sees to it that there is memory for the run. Logs once if lists are longer than promised.
+  task<void> grow_for(const SumProblem& problem, const SumRow& row) {
+    const SumNeed need = row.need(problem);
+    const bool grows = !suffices(need);
+    co_await grow(need);
+    if (!grows || config.expected_entries == 0 || problem.largest <= config.expected_entries || logged_ || rank() != 0) co_return;
+    logged_ = true;
+    log(comm->settings.log, LogLevel::warn,
+        "sum '{}': a rank gave {} entries, and expected_entries is {}: memory grows now; raise expected_entries to avoid it",
+        config.name, problem.largest, config.expected_entries);
+  }
+
+  task<void> grow(SumNeed need) override {
+    if (suffices(need)) co_return;  // on all ranks: they have the same
+    Growth growth;
+    const Outcome outcome = named_outcome([&] { growth = growth_for(need); });
+    co_await agree_on_outcome(channel(), outcome, agreement_);
+    take_over(std::move(growth));
+  }
+
+  void deliver() {
+    T* const dense = static_cast<T*>(output_.dense);
+    const std::int64_t base = scatters_ ? range_begin(rank()) : 0;
+    if (output_.adds) return arithmetic_of<T>(config.operation).add(result_, base, dense);
+    std::fill_n(dense, output_.count, T{0});
+    for (std::int64_t i = 0; i < result_.count; ++i) dense[result_.indices[i] - base] = result_.values[i];
+  }
+
+  void note(const SumProblem& problem, const SumRow* row) {
+    const std::int64_t runs = statistics.runs + 1;
+    statistics = {};
+    statistics.runs = runs;
+    statistics.algorithm = row != nullptr ? row->name : "none";
+    statistics.entries = own_count_;
+    statistics.entries_total = problem.total;
+    statistics.entries_sum = result_.count;
+    count_traffic(statistics);
+  }
+
+  const SumRow* row_;  // null: automatic
+  Machine machine_;
+  Link link_;
+  SumMemory<T> memory_;
+  SumNeed have_;
+  bool logged_ = false;
+  HostPointers pointers_;
+  // For one run:
+  SumCard card_;
+  std::vector<SumCard> cards_, card_scratch_;
+  std::vector<std::int64_t> counts_;
+  EntryMemory<T> own_, spare_;
+  std::int64_t own_count_ = 0;
+  bool scatters_ = false;
+  SumOutput output_;
+  Outcome outcome_;
+  AgreementWords agreement_;
+  Entries<T> result_;
+};
+
+}  // namespace
+
+SparseSumImpl::SparseSumImpl(std::shared_ptr<CommunicatorState> communicator, const SparseSumConfig& configuration, Lease lease)
+    : AsynchronousCall(std::move(communicator), configuration.name, configuration.priority, lease.tag()),
+      config(configuration),
+      lease_(std::move(lease)) {}
+
+std::int64_t SparseSumImpl::range_begin(int rank) const {
+  require(rank >= 0 && rank <= comm->topology.size(), "sum '{}': there is no range {}: they are numbered 0 to {}", config.name,
+          rank, comm->topology.size());
+  return static_cast<std::int64_t>(part_begin(static_cast<std::uint64_t>(config.count), rank, comm->topology.size()));
+}
+
+std::shared_ptr<SparseSumImpl> make_sparse_sum(const std::shared_ptr<CommunicatorState>& comm, const SparseSumConfig& config) {
+  ConfigCard card;
+  card.outcome = outcome_of([&] {
+    check_fields(config);
+    static_cast<void>(find_sum(config.algorithm));
+    card.set_texts({config.algorithm});
+    set_fields(card, config);
+  });
+  Lease lease = open_agreed(*comm, card, {"sum", card_fields<SparseSumConfig>(), {"algorithm"}}, config.name);
+  static_cast<void>(comm->agreed_machine());
+  // The outermost level of all ranks: they must choose alike.
+  std::int32_t mine = 0;
+  for (int rank = 0; rank < comm->topology.size(); ++rank)
+    mine = std::max(mine, static_cast<std::int32_t>(comm->topology.level(comm->topology.rank(), rank)));
+  std::int32_t outermost = 0;
+  for (const std::int32_t level : comm->share("making a sum", mine)) outermost = std::max(outermost, level);
+  std::shared_ptr<SparseSumImpl> made;
+  comm->agree("making a sum", "sum", config.name, [&] {
+    const auto make = [&]<class T>(T) {
+      made = std::make_shared<TypedSum<T>>(comm, config, std::move(lease), static_cast<Level>(outermost));
+    };
+    switch (config.type) {
+      case SumType::float32:
+        return make(float{});
+      case SumType::float64:
+        return make(double{});
+      case SumType::int32:
+        return make(std::int32_t{});
+      case SumType::int64:
+        return make(std::int64_t{});
+    }
+  });
+  return made;
+}
+
+}  // namespace weir::detail

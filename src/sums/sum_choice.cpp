@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/nearest.hpp"
+#include "sums/entry_code.hpp"
+#include "sums/sum_row.hpp"
+
+namespace weir::sums {
+
+#define WEIR_SUM(name) extern const SumRow name##_sum_row;
+#include "sums/sums.def"
+#undef WEIR_SUM
+
+namespace {
+
+constexpr const SumRow* sum_rows[] = {
+#define WEIR_SUM(name) &name##_sum_row,
+#include "sums/sums.def"
+#undef WEIR_SUM
+};
+
+}  // namespace
+
+std::span<const SumRow* const> sum_registry() { return sum_rows; }
+
+const SumRow* find_sum(std::string_view name) {
+  if (name == "auto") return nullptr;
+  std::string known;
+  std::vector<std::string_view> names = {"auto"};
+  for (const SumRow* row : sum_rows) {
+    if (row->name == name) return row;
+    known += fmt::format("{}, ", row->name);
+    names.push_back(row->name);
+  }
+  fail(WEIR_ERR_ARGUMENT, "there is no algorithm '{}' for sparse sums: known are {}auto; did you mean '{}'?", name, known,
+       nearest(name, names));
+}
+
+const SumRow& choose_sum(const Machine& machine, const Link& link, const SumProblem& problem) {
+  return **std::min_element(std::begin(sum_rows), std::end(sum_rows), [&](const SumRow* a, const SumRow* b) {
+    return a->cost(machine, link, problem) < b->cost(machine, link, problem);
+  });
+}
+
+std::int64_t SumProblem::message_bytes(std::int64_t entries, std::int64_t messages) const {
+  return most_message_bytes(value_size, entries, messages, count);
+}
+
+int samples_of_rank(int ranks) { return std::clamp(8 * ranks, 64, 256); }
+
+double expected_union(double total, int ranks, double count) {
+  const double density = count > 0 ? std::min(1.0, total / ranks / count) : 0;
+  constexpr double rarely = 1e-6;  // lists have nearly nothing in common, and differences of 1 would lose digits
+  if (density * ranks < rarely) return total;
+  double absent = 1, factor = 1 - density;
+  for (int power = ranks; power > 0; power /= 2, factor *= factor) {
+    if (power % 2 == 1) absent *= factor;
+  }
+  return count * (1 - absent);
+}
+
+double expected_bytes(double entries, double range, std::int64_t value_size) {
+  if (entries <= 0) return 0;
+  const double gap = std::max(1.0, range / entries), index_bits = std::min(gap, 2.0 + std::ilogb(gap));
+  return entries * (static_cast<double>(value_size) + index_bits / 8);
+}
+
+int steps_of(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
+
+template <class T>
+SumMemory<T>::SumMemory(int ranks)
+    : offset(static_cast<std::size_t>(ranks) + 1),
+      counts_out(static_cast<std::size_t>(ranks)),
+      counts_in(static_cast<std::size_t>(ranks)),
+      gathered(static_cast<std::size_t>(ranks)),
+      gathered_scratch(static_cast<std::size_t>(ranks)),
+      samples(static_cast<std::size_t>(ranks * samples_of_rank(ranks))),
+      samples_scratch(samples.size()),
+      weighted(samples.size()),
+      requests(2 * static_cast<std::size_t>(ranks)),
+      boundaries(static_cast<std::size_t>(ranks) + 1),
+      parts(static_cast<std::size_t>(ranks)) {}
+
+template <class T>
+Entries<T> merge_parts(SumRun<T>& run, std::span<const std::int64_t> begin) {
+  auto& memory = run.memory;
+  combine_in_order(run.problem.ranks, [&](int a, int b) {
+    auto& lower = memory.parts[static_cast<std::size_t>(a)];
+    const auto& upper = memory.parts[static_cast<std::size_t>(b)];
+    if (upper.entries.count == 0) return;
+    if (lower.entries.count == 0) {
+      lower = upper;
+      return;
+    }
+    // Into the list where `lower` is not: `upper` may be there, and lies behind all that is written before it is read.
+    const int list = 1 - lower.list;
+    EntryMemory<T>& to = memory.lists[static_cast<std::size_t>(list)];
+    const std::int64_t first = begin[static_cast<std::size_t>(a)];
+    const std::int64_t count =
+        run.arithmetic->merge(lower.entries, upper.entries, to.indices.data() + first, to.values.data() + first);
+    lower = {{to.indices.data() + first, to.values.data() + first, count}, list};
+  });
+  return memory.parts[0].entries;
+}
+
+template struct SumMemory<float>;
+template struct SumMemory<double>;
+template struct SumMemory<std::int32_t>;
+template struct SumMemory<std::int64_t>;
+template Entries<float> merge_parts(SumRun<float>&, std::span<const std::int64_t>);
+template Entries<double> merge_parts(SumRun<double>&, std::span<const std::int64_t>);
+template Entries<std::int32_t> merge_parts(SumRun<std::int32_t>&, std::span<const std::int64_t>);
+template Entries<std::int64_t> merge_parts(SumRun<std::int64_t>&, std::span<const std::int64_t>);
+
+}  // namespace weir::sums

@@ -1,0 +1,70 @@
+#include <array>
+
+#include "collectives/allgatherv.hpp"
+#include "sums/entry_code.hpp"
+#include "sums/sum_row.hpp"
+
+namespace weir::sums {
+namespace {
+
+/// Gathers all lists on all ranks, and merges them everywhere. Each rank sends at most the messages of all lists together.
+template <class T>
+struct GatherSum {
+  static task<Entries<T>> run(Channel channel, SumRun<T>& run) {
+    const int me = channel.rank(), ranks = channel.size();
+    const std::int64_t count = run.problem.count;
+    SumMemory<T>& memory = run.memory;
+    const auto at = [](int i) { return static_cast<std::size_t>(i); };
+
+    // 1. gather: the block of rank (me + i) mod P at offset[i]
+    StageScope stage = channel.stage(Stage::allgatherv);
+    std::byte* const blocks = memory.messages[0].data();
+    memory.offset[0] = 0;
+    for (int i = 0; i < ranks; ++i)
+      memory.offset[at(i) + 1] = memory.offset[at(i)] + message_bytes<T>(run.counts[at((me + i) % ranks)], count);
+    encode_entries(run.own, 0, count, blocks);
+    if (memory.offset.back() >= ring_from_bytes)
+      co_await allgatherv_ring(channel, memory.offset, blocks);
+    else
+      co_await allgatherv(channel, memory.offset, blocks);
+
+    // 2. merge, the list of rank r at gathered[r]
+    stage.next(Stage::sum);
+    EntryMemory<T>& list = memory.lists[0];
+    std::int64_t begin = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const std::int64_t entries = run.counts[at(rank)];
+      memory.gathered[at(rank)] = begin;
+      memory.parts[at(rank)] = {{list.indices.data() + begin, list.values.data() + begin, entries}, 0};
+      if (rank == me)
+        memory.parts[at(rank)].entries = run.own;
+      else
+        decode_entries(blocks + memory.offset[at((rank - me + ranks) % ranks)], entries, 0, count, list.indices.data() + begin,
+                       list.values.data() + begin);
+      begin += entries;
+    }
+    co_return merge_parts(run, std::span<const std::int64_t>(memory.gathered));
+  }
+};
+
+SumNeed need_of_gather(const SumProblem& problem) {
+  return {{problem.total, problem.total, 0}, {problem.message_bytes(problem.total, problem.ranks), 0}};
+}
+
+double cost_of_gather(const Machine& machine, const Link& link, const SumProblem& problem) {
+  const double ranks = problem.ranks, steps = steps_of(problem.ranks), total = static_cast<double>(problem.total);
+  const double list = expected_bytes(total / ranks, static_cast<double>(problem.count), problem.value_size);
+  const double bytes = (ranks - 1) * list;
+  const double messages = bytes + list >= ring_from_bytes ? ranks - 1 : steps;
+  return messages * link.latency + bytes / link.exchange + total / machine.rates.decode + total * steps / machine.rates.merge;
+}
+
+}  // namespace
+
+extern const SumRow gather_sum_row{.name = "gather",
+                                   .description = "gathers all entries on all ranks, and merges them everywhere",
+                                   .cost = cost_of_gather,
+                                   .need = need_of_gather,
+                                   .run = sum_functions<GatherSum>};
+
+}  // namespace weir::sums

@@ -1,0 +1,123 @@
+// sum_row.hpp: what an algorithm of sparse sums is, what it works with, and what its row says.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "collectives/regions.hpp"
+#include "model/machine.hpp"
+#include "sums/arithmetic.hpp"
+#include "sums/entries.hpp"
+
+namespace weir::sums {
+
+/// A run, as all ranks know it after their first control message: choices that depend on it alone are the same on every rank.
+struct SumProblem {
+  int ranks = 1;
+  std::int64_t count = 0;    ///< n
+  std::int64_t total = 0;    ///< entries of all ranks together
+  std::int64_t largest = 0;  ///< most entries of a rank
+  std::int64_t value_size = 8;
+  bool scatters = false;  ///< each rank needs only its own range
+
+  /// Returns the most entries that the result can have.
+  [[nodiscard]] std::int64_t most_entries() const { return std::min(count, total); }
+  [[nodiscard]] std::int64_t message_bytes(std::int64_t entries, std::int64_t messages) const;
+};
+
+/// What an algorithm needs of SumMemory: entries of lists, and bytes of messages.
+struct SumNeed {
+  std::array<std::int64_t, 3> entries{};
+  std::array<std::int64_t, 2> bytes{};
+};
+
+/// The memory of a run. Its messages must outlive a run that breaks off.
+template <class T>
+struct SumMemory {
+  explicit SumMemory(int ranks);
+
+  std::array<EntryMemory<T>, 3> lists;
+  std::array<Buffer<std::byte>, 2> messages;
+  // A few words for each rank:
+  std::vector<std::int64_t> offset, counts_out, counts_in, gathered, gathered_scratch, samples, samples_scratch;
+  std::vector<std::pair<std::int64_t, std::int64_t>> weighted;  ///< samples with the number of entries that each stands for
+  std::vector<Request> requests;
+  Boundaries boundaries;
+  std::array<std::int64_t, 2> pair_counts{};
+  std::uint64_t largest_region = 0, control_scratch = 0;
+  struct Part {
+    Entries<T> entries;
+    int list = 0;  ///< where they are: in lists[0] or lists[1]
+  };
+  std::vector<Part> parts;
+};
+
+/// Grows the memory of a run.
+class SumGrowth {
+ public:
+  /// Collective. Sees to it that there is as much on all ranks, or throws on all. `need` is the same on all ranks.
+  virtual task<void> grow(SumNeed need) = 0;
+
+ protected:
+  ~SumGrowth() = default;
+};
+
+/// What an algorithm works with.
+template <class T>
+struct SumRun {
+  SumProblem problem;
+  std::span<const std::int64_t> counts;  ///< entries of each rank
+  Entries<T> own;                        ///< those of this rank, valid while it runs
+  const Arithmetic<T>* arithmetic = nullptr;
+  SumMemory<T>& memory;
+  SumGrowth& growth;
+};
+
+/// Returns the samples that each rank gives of its indices, so that regions can be balanced.
+[[nodiscard]] int samples_of_rank(int ranks);
+
+/// An algorithm returns the sum in the object's memory, or the part of it in this rank's range if it makes no more.
+template <class T>
+using SumFunction = task<Entries<T>> (*)(Channel, SumRun<T>&);
+
+struct SumRow {
+  std::string_view name, description;
+  /// Returns the predicted seconds.
+  double (*cost)(const Machine& machine, const Link& link, const SumProblem& problem);
+  /// Returns what a run needs. Most algorithms never need more; split may grow further.
+  SumNeed (*need)(const SumProblem& problem);
+  std::tuple<SumFunction<float>, SumFunction<double>, SumFunction<std::int32_t>, SumFunction<std::int64_t>> run;
+};
+
+/// Makes the functions of a row from a template that has them: Algorithm<T>::run.
+template <template <class> class Algorithm>
+constexpr auto sum_functions = std::make_tuple(&Algorithm<float>::run, &Algorithm<double>::run, &Algorithm<std::int32_t>::run,
+                                               &Algorithm<std::int64_t>::run);
+
+[[nodiscard]] std::span<const SumRow* const> sum_registry();
+/// Throws Error(WEIR_ERR_ARGUMENT), listing the names, for a name that is neither a row's nor "auto".
+const SumRow* find_sum(std::string_view name);
+/// Returns the row that is predicted to end first. Costs are made of additions, multiplications and divisions alone, which give the
+/// same bits on every processor, so that all ranks choose alike.
+[[nodiscard]] const SumRow& choose_sum(const Machine& machine, const Link& link, const SumProblem& problem);
+
+/// Returns the entries of a sum of `ranks` lists with `total` entries together, of random indices.
+[[nodiscard]] double expected_union(double total, int ranks, double count);
+/// Returns the bytes of a message.
+[[nodiscard]] double expected_bytes(double entries, double range, std::int64_t value_size);
+
+/// Returns log2 P, rounded up.
+[[nodiscard]] int steps_of(int ranks);
+
+/// Combines the lists in memory.parts, in the order of combine_in_order. The list of rank r lies begin[r] entries after the
+/// beginning of the list it is in, or anywhere else. Returns the sum, which is in lists[0], in lists[1], or where it was.
+template <class T>
+[[nodiscard]] Entries<T> merge_parts(SumRun<T>& run, std::span<const std::int64_t> begin);
+
+}  // namespace weir::sums

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+from conftest import is_last
+
+import weir
+
+
+def test_runs(comm):
+    """Entries and whole arrays, to entries and dense arrays, all and in part."""
+    ranks, rank = comm.size, comm.rank
+    with weir.SparseSum(comm, count=12, name="charge") as total:
+        assert repr(total) == "<weir.SparseSum 'charge': sum of 12 float64>"
+        indices, values = total.run(np.array([1, 2, 0.5]), np.array([11, 4, 11]))
+        np.testing.assert_array_equal(indices, [4, 11])
+        np.testing.assert_array_equal(values, [2 * ranks, 1.5 * ranks])
+        field = np.full((3, 4), 100.0)
+        total.run(np.array([1.0, 2]), np.array([5, 2], np.int32), output=field, add=True)
+        assert field[1, 1] == 100 + ranks and field[0, 2] == 100 + 2 * ranks and field[0, 0] == 100
+        whole = np.zeros(12)
+        whole[[3, 9]] = 1, rank
+        operation = total.start(whole, output=field)
+        while not operation.test():
+            pass
+        assert field[0, 3] == ranks and field[2, 1] == ranks * (ranks - 1) / 2 and field[1, 1] == 0
+        begin, end = total.range_begin(rank), total.range_begin(rank + 1)
+        part = np.empty(end - begin)
+        mine = total.run_reduce_scatter(np.array([1.0, 2]), np.array([11, 4]), output=part)
+        expected = np.zeros(12)
+        expected[[11, 4]] = ranks, 2 * ranks
+        np.testing.assert_array_equal(part, expected[begin:end])
+        assert all(begin <= index < end for index in mine.indices)
+        assert total.statistics.runs == 4 and total.config.count == 12 and total.memory_bytes > 0
+    assert repr(total) == "<weir.SparseSum 'charge', closed>"
+
+
+@pytest.mark.parametrize("type", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("operation", ["sum", "min", "max"])
+def test_types_and_operations(comm, type, operation):
+    """Every type and operation agrees with NumPy; absent entries do not count."""
+    config = weir.SparseSumConfig(count=1000, type=type, operation=operation, algorithm="split")
+    given = [np.unique(np.random.default_rng(rank).integers(0, 1000, 50)) for rank in range(comm.size)]
+    expected = {}
+    for rank, indices in enumerate(given):
+        for index in indices.tolist():
+            value = (index % 7 - 3) * (rank + 1)
+            before = expected.get(index)
+            both = {"sum": lambda a, b: a + b, "min": min, "max": max}[operation]
+            expected[index] = value if before is None else both(before, value)
+    with weir.SparseSum.from_config(comm, config) as total:
+        mine = given[comm.rank]
+        found = total.run(((mine % 7 - 3) * (comm.rank + 1)).astype(type), mine)
+        assert found.values.dtype == type and dict(zip(found.indices.tolist(), found.values.tolist())) == expected
+
+
+def test_refusals(comm):
+    """Wrong arguments of the last rank are an error on all, and the next run is right."""
+    values, indices = np.ones(2), np.array([1, 4])
+    wrong = [
+        ({"indices": np.array([1, 12])}, "index 12 of entry 1 is out of range: indices are 0 to 11"),
+        ({"indices": np.array([1])}, "there are 1 indices and 2 values"),
+        ({"indices": np.array([1.0, 2])}, "the array of indices"),
+        ({"values": np.ones(2, np.float32)}, "the array of values"),
+        ({"output": np.empty(3)}, "the output has 3 elements: it must have 12"),
+        ({"output": "field"}, "the output is of type str"),
+    ]
+    with weir.SparseSum(comm, count=12) as total:
+        for change, text in wrong:
+            arguments = {"values": values, "indices": indices, **(change if is_last(comm) else {})}
+            with pytest.raises(weir.ArgumentError, match=text.replace("(", ".")):
+                total.run(**arguments)
+            np.testing.assert_array_equal(total.run(values, indices).values, [comm.size] * 2)
+        with pytest.raises(weir.ArgumentError, match="the rank is 'a'"):
+            total.range_begin("a")
+    with pytest.raises(weir.ArgumentError, match="count is -1"):
+        weir.SparseSum(comm, count=-1)
