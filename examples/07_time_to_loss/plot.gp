@@ -10,7 +10,7 @@ set tics nomirror out
 set grid xtics ytics lc rgb "#e2e2e2" lt 1
 set key bottom left Left reverse samplen 2 spacing 1.1 noenhanced
 set logscale x
-array colours[10] = ["#000000", "#8a8a8a", "#8fce8f", "#2e8b57", "#f0b070", "#d9541e", "#8b1a1a", "#b060c0", "#1f5fa8", "#68b0e0"]
+array colours[11] = ["#000000", "#8a8a8a", "#8fce8f", "#2e8b57", "#f0b070", "#d9541e", "#8b1a1a", "#e6b800", "#b060c0", "#1f5fa8", "#68b0e0"]
 file = folder."/loss-1gbit.csv"
 stats file using 1 nooutput
 methods = STATS_blocks

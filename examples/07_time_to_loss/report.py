@@ -18,6 +18,7 @@ PREDICTED = {
     "ddp": ((), "dense_ring"),
     "weir 1 %, dense start": ((), "oktopk"),
     "weir 1 %, dense start, bf16": (("--values", "bfloat16"), "oktopk"),
+    "weir 1 %, warm-up, dgc": (("--compressor", "dgc"), "oktopk"),
     "weir 10 %, dense start": (("--density", "0.1"), "oktopk"),
     "weir block_quantise": (("--compressor", "block_quantise"), "packed_reduce_scatter"),
     "weir int4": (("--compressor", "block_quantise", "--compressor-parameters", INT4), "packed_reduce_scatter"),
@@ -61,7 +62,7 @@ def learns_as(method, timed):
 
 
 def costs(methods, method, dense_steps, steps, kind):
-    """Returns the seconds, or the bytes, of so many steps. Those of a dense start cost what dense steps cost."""
+    """Returns the seconds, or the bytes, of so many steps. Those of a dense start, or of a warm-up, cost what dense steps cost."""
     dense = methods["weir dense" if method.startswith("weir") and "weir dense" in methods else "ddp"][kind]
     return min(steps, dense_steps) * dense + max(0, steps - dense_steps) * methods[method][kind]
 

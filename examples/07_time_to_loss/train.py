@@ -25,6 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 TEXT = "/usr/share/dictd/gcide.dict.dz"  # from Debian's package dict-gcide
 ALPHABET = bytes([10, *range(32, 127)])  # every other byte becomes a space
 DENSE_START = "dense start"  # in the name of a method whose first steps are dense, as those of PowerSGD always are
+WARM_UP = "warm-up"  # in the name of a method whose density falls from 25 % to its own in the first steps
 
 SMALL = 8192  # parameters of fewer elements travel dense: the default of weir.torch's min_elements
 
@@ -34,7 +35,7 @@ WEIR = {
     "weir 1 %": {"density": 0.01},
     "weir 1 %, dense start": {"density": 0.01},
     "weir 1 %, dense start, bf16": {"density": 0.01, "wire_values": "bfloat16"},
-    "weir 1 %, dense start, dgc": {"density": 0.01, "compressor": "dgc"},
+    "weir 1 %, warm-up, dgc": {"density": 0.01, "compressor": "dgc"},
     "weir 10 %, dense start": {"density": 0.1},
     "weir block_quantise": {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise"},
     "weir int4": {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise", "compressor_parameters": INT4},
@@ -82,7 +83,7 @@ class Transformer(nn.Module):
 class Training:
     """A model that is trained with one method."""
 
-    def __init__(self, given, method, seed, dense_steps=0):
+    def __init__(self, given, method, seed, first_steps=0):
         torch.manual_seed(seed)
         # PowerSGD's hook starts collectives in callbacks. With several buckets their order differs between ranks, and gloo fails.
         buckets = {"bucket_cap_mb": 1000} if method.startswith("powersgd") else {}
@@ -91,17 +92,17 @@ class Training:
         self.method, self.given = method, given
         self.weir = None
         if method in WEIR:
-            dense = {"dense_iterations": dense_steps} if dense_steps else {}
-            self.weir, hook = weir.torch.ddp_hook(self.model, **WEIR[method], **dense)
+            first = {"warmup_iterations" if WARM_UP in method else "dense_iterations": first_steps} if first_steps else {}
+            self.weir, hook = weir.torch.ddp_hook(self.model, **WEIR[method], **first)
             self.model.register_comm_hook(self.weir, hook)
         elif method == "ddp bf16":
             self.model.register_comm_hook(None, default_hooks.bf16_compress_hook)
         elif method.startswith("powersgd"):
-            state = powerSGD_hook.PowerSGDState(None, int(method.split()[1]), start_powerSGD_iter=max(dense_steps, 2))
+            state = powerSGD_hook.PowerSGDState(None, int(method.split()[1]), start_powerSGD_iter=max(first_steps, 2))
             self.model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         fused = {"fused": True} if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4) else {}
         parameters = list(self.model.parameters())
-        if method.endswith("dgc"):  # it has the momentum of what travels sparse
+        if method.endswith("dgc"):  # the hook has the momentum of what travels sparse
             sparse, small = ([p for p in parameters if (p.numel() >= SMALL) == large] for large in (True, False))
             parameters = [{"params": sparse, "betas": (0, 0.99)}, {"params": small}]
         self.optimizer = torch.optim.Adam(parameters, lr=given.rate, betas=(0.9, 0.99), **fused)
@@ -161,9 +162,9 @@ def card_bytes():
         return sum(int(numbers.split()[8]) for name, numbers in cards if name.strip() != "lo")
 
 
-def curve(given, method, seed, dense_steps, train, held_out, target):
+def curve(given, method, seed, first_steps, train, held_out, target):
     """Trains for an epoch, then for up to half an epoch until the loss is `target`. Returns steps, losses and seconds."""
-    training = Training(given, method, seed, dense_steps)
+    training = Training(given, method, seed, first_steps)
     mean = copy.deepcopy(training.model.module).requires_grad_(False)  # of the weights of the last 50 steps or so: less noise
     batches = batches_of(given, train, seed)
     points, seconds = [], 0.0
@@ -195,10 +196,11 @@ def curves(given, train, held_out):
             known = {(curve["method"], curve["seed"]): curve["points"][-1][1] for curve in done}
             if (method, seed) in known:
                 continue
-            dense_steps = given.dense if DENSE_START in method or method.startswith("powersgd") else 0
+            dense_start = DENSE_START in method or method.startswith("powersgd")
+            first_steps = given.warm if WARM_UP in method else given.dense if dense_start else 0
             target = float("inf") if method == "ddp" else known["ddp", seed]
-            points = curve(given, method, seed, dense_steps, train, held_out, target)
-            done.append({"method": method, "seed": seed, "dense_steps": dense_steps, "points": points})
+            points = curve(given, method, seed, first_steps, train, held_out, target)
+            done.append({"method": method, "seed": seed, "dense_steps": first_steps, "points": points})
             write(given, f"{given.phase}.json", done)
 
 
@@ -252,6 +254,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3, help="of curves: trainings with each method")
     parser.add_argument("--steps", type=int, default=300, help="of an epoch")
     parser.add_argument("--dense", type=int, default=30, help="first steps that methods with a dense start leave dense")
+    parser.add_argument("--warm", type=int, default=60, help="first steps in which the density of methods with a warm-up falls")
     parser.add_argument("--every", type=int, default=25, help="steps between evaluations")
     parser.add_argument("--turns", type=int, default=4, help="of each method, with time")
     parser.add_argument("--turn", type=int, default=9, help="steps of a turn; all but the first are timed")
