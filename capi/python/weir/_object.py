@@ -1,5 +1,5 @@
-"""Base of plans, tables, checkpoints, fused allreduces, operators, optimizers and sums: made from a configuration, refuse arrays on all
-ranks, close."""
+"""Base of plans, tables, checkpoints, fused allreduces, operators, optimizers and sums: made from a configuration, refuse arrays
+on all ranks, close."""
 from __future__ import annotations
 
 import ctypes
