@@ -4,10 +4,11 @@ _weir() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command="" words="" files="" folders="" list="" i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$command ${COMP_WORDS[i]}" in
-      " info" | " bench" | "bench select" | "bench allreduce" | "bench compress" | "bench embedding" | "bench fusion" | \
-        "bench datacache" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | "trace merge" | \
-        "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | "checkpoint verify" | \
-        "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify" | "cache check")
+      " info" | " bench" | "bench select" | "bench allreduce" | "bench sum" | "bench compress" | "bench embedding" | \
+        "bench fusion" | "bench datacache" | "bench checkpoint" | " calibrate" | " predict" | " selftest" | " trace" | \
+        "trace merge" | "trace summary" | "trace diagnose" | " checkpoint" | "checkpoint ls" | "checkpoint show" | \
+        "checkpoint verify" | "checkpoint diff" | "checkpoint reshard" | " cache" | "cache ls" | "cache prune" | "cache verify" | \
+        "cache check")
         command="${command:+$command }${COMP_WORDS[i]}" ;;
     esac
   done
@@ -19,9 +20,10 @@ _weir() {
       "bench select --threshold-parameters" | "bench select --iterations" | "bench allreduce --count" | \
       "bench allreduce --density" | "bench allreduce --algorithm-parameters" | "bench allreduce --compressor" | \
       "bench allreduce --compressor-parameters" | "bench allreduce --trial-iterations" | "bench allreduce --threshold-parameters" | \
-      "bench allreduce --iterations" | "bench allreduce --warmup" | "bench compress --compressor-parameters" | \
-      "bench compress --count" | "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | \
-      "bench embedding --width" | "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
+      "bench allreduce --iterations" | "bench allreduce --warmup" | "bench sum --count" | "bench sum --density" | \
+      "bench sum --iterations" | "bench sum --warmup" | "bench compress --compressor-parameters" | "bench compress --count" | \
+      "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | \
+      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
       "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | \
       "bench fusion --threshold-parameters" | "bench fusion --density" | "bench fusion --buffer-mib" | "bench fusion --rate" | \
       "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | "bench fusion --iterations" | \
@@ -42,7 +44,7 @@ _weir() {
       words="all exact exact_cold reuse mstopk sampled gaussian sidco redsync" ;;
     "bench select --memory" | "bench allreduce --memory")
       words="cuda host" ;;
-    "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | \
+    "bench select --input" | "bench select --json" | "bench allreduce --input" | "bench allreduce --json" | "bench sum --json" | \
       "bench compress --input" | "bench compress --json" | "bench embedding --text" | "bench embedding --json" | \
       "bench fusion --json" | "bench datacache --path" | "bench datacache --json" | "bench checkpoint --json" | \
       "calibrate --output" | "predict --machine" | "predict --json" | "selftest --json" | "trace merge --output" | \
@@ -55,6 +57,12 @@ _weir() {
       words="sparse in_place both" ;;
     "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
+    "bench sum --distribution")
+      words="uniform clustered powerlaw" ;;
+    "bench sum --algorithm")
+      words="all auto gather split doubling dense" list=yes ;;
+    "bench sum --type")
+      words="float32 float64 int32 int64" ;;
     "bench compress --compressor")
       words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise error_bounded
         lossless top_k random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
@@ -76,11 +84,12 @@ _weir() {
         "") words="info bench calibrate predict selftest trace checkpoint cache -h --help --version" ;;
         "info") words="-h --help --plan --algorithms --compressors --thresholds --threshold --threshold-parameters --count --density --algorithm
           --algorithm-parameters --compressor --compressor-parameters --values" ;;
-        "bench") words="select allreduce compress embedding fusion datacache checkpoint -h --help" ;;
+        "bench") words="select allreduce sum compress embedding fusion datacache checkpoint -h --help" ;;
         "bench select") words="-h --help --count --density --threshold --memory --threshold-parameters --iterations --input --json" ;;
         "bench allreduce") words="-h --help --count --density --algorithm --algorithm-parameters --compressor --compressor-parameters --memory
           --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --threshold-parameters --wire --values
           --iterations --warmup --input --smooth --json" ;;
+        "bench sum") words="-h --help --count --density --distribution --algorithm --type --iterations --warmup --json" ;;
         "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --smooth --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;
