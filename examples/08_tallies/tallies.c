@@ -27,7 +27,7 @@ static int64_t most_cells = 2000000, particles = 20000, batches = 5;
 static int dense;
 
 static int64_t edge = 1, n; /* cells along an edge of the box, and of the whole box */
-/* Of one batch on this rank: cell and score of each collision. With --dense, `scores` has the scores of all cells. */
+/* Cells and scores of the collisions of one batch on this rank. With --dense, `scores` has the scores of all cells. */
 static int64_t *cells, *scores;
 static int64_t entries, capacity; /* number of collisions, and how many have room */
 static int64_t* totals;           /* of all batches and ranks: scores of all cells */

@@ -21,7 +21,7 @@ program tallies
   integer(int64) :: most_cells = 2000000, particles = 20000, batches = 5
   logical :: dense = .false.
   integer(int64) :: edge = 1, n ! cells along an edge of the box, and of the whole box
-  ! Of one batch on this rank: cell and score of each collision. With --dense, `scores` has the scores of all cells.
+  ! Cells and scores of the collisions of one batch on this rank. With --dense, `scores` has the scores of all cells.
   integer(int64), allocatable :: cells(:), scores(:)
   integer(int64) :: entries ! number of collisions
   integer(int64), allocatable :: totals(:) ! of all batches and ranks: scores of all cells

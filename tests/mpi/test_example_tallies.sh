@@ -18,7 +18,8 @@ for ranks in 1 2 4; do
       "${launcher[@]}" "$ranks" "$program" --cells 30000 --particles 3001 --batches 2 $sum >"$folder/log" 2>&1 ||
         fail "$program ended with $?"
       checksum=$(awk '$1 == "checksum" {print $2}' "$folder/log")
-      [ "$checksum" = "${first:=$checksum}" ] && [ -n "$checksum" ] || fail "$program $sum on $ranks ranks: $checksum is not $first"
+      [ -n "$checksum" ] || fail "$program printed no checksum"
+      [ "$checksum" = "${first:=$checksum}" ] || fail "$program $sum on $ranks ranks: $checksum is not $first"
       if [ "$program" = "${programs[0]}" ]; then
         without_times >"$folder/expected"
       else
