@@ -52,7 +52,7 @@ module weir_sparse_sums
     generic :: result => result_real32, result_real64, result_int32, result_int64
     !> (rank, ierr): returns the number of the first element in the range of a rank, int64; of the number of ranks, count + 1.
     procedure :: range_begin
-    !> (statistics, ierr): returns what the last run did on this rank, a weir_sparse_sum_statistics.
+    !> (statistics, ierr): sets `statistics`, a weir_sparse_sum_statistics, to what the last run did on this rank.
     procedure :: statistics => get_statistics
     !> (config, ierr): returns the configuration in force.
     procedure :: config => get_config
