@@ -251,8 +251,10 @@ TEST_CASE("compressors and memories that CUDA memory cannot have are refused on 
   };
   refuse("in CUDA memory it must be sparse, auto_sparse, dense_nccl or dense_torus2d, packed,", {.algorithm = "dense_ring"});
   refuse("compressor power_sgd makes is summed in host memory", {.algorithm = "dense_nccl", .compressor = "power_sgd"});
-  refuse("algorithm oktopk cannot carry it; dense_ring, dense_rabenseifner, dense_torus2d, dense_mpi, or auto, can",
-         {.algorithm = "oktopk", .compressor = "power_sgd"});
+  refuse(
+      "algorithm oktopk cannot carry it; dense_ring, dense_rabenseifner, dense_torus2d, dense_mpi, dense_reproducible, or auto, "
+      "can",
+      {.algorithm = "oktopk", .compressor = "power_sgd"});
   refuse("type is float64: compressor block_quantise takes float32 only, or float16 and bfloat16",
          {.type = DataType::float64, .algorithm = "packed_allgather"});
   refuse("the sum of all updates needs float32, and type is float16",

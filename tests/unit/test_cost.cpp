@@ -261,7 +261,7 @@ TEST_CASE("the choice is the cheapest, and ties are broken by the table") {
   REQUIRE(choose(machine, large_problem(0.01, 4, 1)).front().algorithm == "oktopk");
 
   const std::vector<Candidate> all = choose(machine, large_problem(0.01, 4, 2));
-  REQUIRE(all.size() == 4 + 2 * 7);
+  REQUIRE(all.size() == 5 + 2 * 7);
   for (std::size_t i = 1; i < all.size(); ++i) REQUIRE(all[i - 1].cost.seconds() <= all[i].cost.seconds());
   REQUIRE(all.front().format == WireFormat::compact);
   REQUIRE(choose(machine, large_problem(0.01, 4, 2), {.values = WireValues::bfloat16}).front().values == WireValues::bfloat16);
