@@ -284,8 +284,8 @@ class Communicator:
         sums = np.zeros(rows)
         number = -1 if problem else memory.elements
         kind = DataType.float64 if memory.dtype == "float64" else DataType.float32
-        place = sums.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
-        self._small(problem, lib.weir_comm_sum, memory.pointer, number, int(kind), place, rows)
+        address = sums.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
+        self._small(problem, lib.weir_comm_sum, memory.pointer, number, int(kind), address, rows)
         return sums if len(memory.shape) > 1 else float(sums[0])
 
     def _small(self, problem: Optional[ArgumentError], function: Any, *arguments: Any) -> None:
