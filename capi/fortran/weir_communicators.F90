@@ -358,13 +358,18 @@ contains
     integer, intent(out), optional :: ierr
     type(c_ptr) :: first
     integer(c_int64_t) :: fields
+    integer(c_int) :: status
 
     first = c_null_ptr
-    if (size(values) > 0) first = c_loc(values(1, 1))
+    if (size(values, kind=c_int64_t) > 0) first = c_loc(values(1, 1))
     fields = size(totals, kind=c_int64_t)
-    if (size(values, 2) /= fields) fields = -1
-    call end_call(c_comm_sum(handle_of(self%owner), first, size(values, kind=c_int64_t), WEIR_@name@, address_of(totals), fields), &
-                  self%owner, ierr)
+    if (size(values, 2, kind=c_int64_t) /= fields) fields = -1 ! which every rank hears of
+    status = c_comm_sum(handle_of(self%owner), first, size(values, kind=c_int64_t), WEIR_@name@, address_of(totals), fields)
+    if (fields >= 0) then
+      call end_call(status, self%owner, ierr)
+    else
+      call end_call(status, self%owner, ierr, 'sum: the values have another number of columns than there are totals')
+    end if
   end subroutine
 
   !@ end

@@ -157,9 +157,9 @@ contains
       return
     end if
     if (allocated(self%offsets)) then
-      if (size(self%offsets) < size(indices)) deallocate (self%offsets)
+      if (size(self%offsets, kind=int64) < size(indices, kind=int64)) deallocate (self%offsets)
     end if
-    if (.not. allocated(self%offsets)) allocate (self%offsets(max(1, size(indices))))
+    if (.not. allocated(self%offsets)) allocate (self%offsets(max(1_int64, size(indices, kind=int64))))
     do i = 1, size(indices, kind=int64)
       if (indices(i) < 1 .or. indices(i) > self%count) then
         refusal = 'index '//number(indices(i))//' of entry '//number(i)//' is out of range: indices are 1 to '//number(self%count)

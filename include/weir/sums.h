@@ -26,8 +26,8 @@ weir_status weir_sparse_sum_destroy(weir_sparse_sum* sum);
 /** Collective, blocking. Every rank gets the sum over all indices. `values` has `entries` elements of the configuration's type.
  *  `indices` has as many, int32_t if `index_bytes` is 4 and int64_t if it is 8, from 0 to n - 1, in any order, also several times.
  *  With `index_bytes` 0, `indices` is NULL and `values` is a whole array: its elements that are not 0 are entries.
- *  `output`, unless it is NULL, is an array of `output_count` = n elements. If `adds` is 0, it becomes the dense sum. Otherwise
- * each entry of the sum is combined into its element. All are in host memory. */
+ *  `output` is an array of `output_count` = n elements, or NULL, with `output_count` 0. If `adds` is 0, it becomes the dense sum.
+ *  Otherwise each entry of the sum is combined into its element. All are in host memory. */
 weir_status weir_sparse_sum_run(weir_sparse_sum* sum, const void* indices, int index_bytes, const void* values, int64_t entries,
                                 void* output, int64_t output_count, int adds);
 /** Collective, blocking. Does the same, but each rank gets only the part in its range. `output` has the elements of that range. */

@@ -110,13 +110,14 @@ struct SumView {
 /// left, along a binary tree that depends only on the number of ranks P. With 2^m the largest power of two that is not above P,
 /// first pairs 0 + 1, 2 + 3 and so on are made until 2^m parts are left; these are combined with their neighbours, over and over:
 /// for P = 4 (0 + 1) + (2 + 3), for P = 5 ((0 + 1) + 2) + (3 + 4). A rank without an entry is left out. So the result has the same
-/// bits on every rank, in every run, with every algorithm, in run and in run_reduce_scatter. With another number of ranks,
+/// bits on every rank, in every run, with every algorithm, in run and in run_reduce_scatter, except for which NaN. With another number of ranks,
 /// floating-point sums may round in another way; integer sums, which wrap around, do not depend on it, nor do min and max, except
-/// for which NaN or which sign of zero comes out.
+/// for which sign of zero comes out.
 ///
 /// Memory grows with the entries of all ranks together: about 2 (8 + size of an element) bytes for each entry of the ranks' lists
 /// (or with split of a rank's share), and as much for each entry of the result. If ranks give more entries than expected, memory
-/// grows, and rank 0 logs it once; without that, a run allocates nothing.
+/// grows, and rank 0 logs it once. Without that, runs with a named algorithm allocate nothing. `auto` may allocate when it first
+/// changes to another algorithm, and a reduce-scatter when a range has more entries than before. What has grown stays.
 ///
 /// Wrong arguments on one rank are the same Error(WEIR_ERR_ARGUMENT) on all ranks, and so is a lack of memory (WEIR_ERR_MEMORY).
 /// Nothing has changed then, and the next run is as any other. Thread-safety: as for plans.

@@ -17,8 +17,8 @@ namespace {
 
 /// Sums that do not depend on the order of the ranks, on where they run, or on ranks that give zeros. Each rank owns a part of the
 /// array. It takes this part from every rank as it is, through shared memory from those of its node, and sums by
-/// kernels::host::reproducible_sum. All ranks then take the sums. Each rank sends 2 n (P - 1) / P elements, as in a ring, in
-/// 2 (P - 1) messages, none of them within a node that shares memory.
+/// kernels::host::reproducible_sum. All ranks then take the sums. Each rank sends at most 2 n (P - 1) / P elements, as in
+/// a ring, and two messages to every rank that shares no memory with it.
 template <class T>
 class DenseReproducible final : public DenseAllreduce<T> {
  public:

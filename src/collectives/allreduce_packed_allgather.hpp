@@ -27,7 +27,7 @@ class PackedAllgather final : public CompressedExchange {
 
   task<void> run(Channel channel, Draw draw, const float* values, float* rest, float* out) override {
     StageScope stage = channel.stage(Stage::encode);
-    co_await agree_on_values(channel, *codec_, values, spec_.count);
+    co_await agree_on_values(channel, *codec_, values, spec_.count, agreement_);
     const std::int64_t bytes = codec_->encode(draw, 0, values, spec_.count, gathered_.data(), rest);
     space_.push(message(0), bytes);
     co_await space_.done(channel);
@@ -53,6 +53,7 @@ class PackedAllgather final : public CompressedExchange {
   ExchangeSpec spec_;
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
+  AgreementMemory agreement_;
   PackedGather gather_;
   PackedSum sum_;
   typename Space::template Array<std::byte> gathered_;

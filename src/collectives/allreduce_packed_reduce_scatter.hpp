@@ -66,7 +66,7 @@ class PackedReduceScatter final : public CompressedExchange {
     // 1. encode every part on its own; my own part goes into the sum as it is, unless the codec needs it, too
     {
       const StageScope stage = channel.stage(Stage::encode);
-      co_await agree_on_values(channel, *codec_, values, spec_.count);
+      co_await agree_on_values(channel, *codec_, values, spec_.count, agreement_);
       out_offset_[0] = 0;
       for (int r = 0; r < ranks; ++r) {
         out_sizes_[at(r)] = r != me || encodes_own_ ? encode_part(draw, values, r, rest) : 0;
@@ -188,6 +188,7 @@ class PackedReduceScatter final : public CompressedExchange {
   int window_;  // exchanges in flight
   Space space_;
   std::unique_ptr<PackedCodec> codec_;
+  AgreementMemory agreement_;
   bool encodes_own_;  // my own part goes through the codec
   PackedParts parts_;
   PackedGather gather_;  // of the sums

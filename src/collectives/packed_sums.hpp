@@ -26,12 +26,19 @@ inline void check_message(std::int64_t bytes, std::int64_t most, int from) {
     fail(WEIR_ERR_TRANSPORT, "rank {} announces a compressed message of {} bytes: there are at most {}", from, bytes, most);
 }
 
+/// The memory of messages of agree_on_values(), which must outlive a run that breaks off.
+struct AgreementMemory {
+  Agreement words{}, scratch{};
+};
+
 /// Lets the ranks agree on what the codec measures of their values, if it asks for that.
-inline task<void> agree_on_values(Channel channel, PackedCodec& codec, const float* values, std::int64_t count) {
+inline task<void> agree_on_values(Channel channel, PackedCodec& codec, const float* values, std::int64_t count,
+                                  AgreementMemory& memory) {
   if (!codec.agrees()) co_return;
-  Agreement words = codec.measure(values, count), scratch{};
-  co_await allreduce_control(channel, words.data(), std::ssize(words), std::ssize(words), scratch.data());
-  codec.agree(words);
+  memory.words = codec.measure(values, count);
+  const std::int64_t words = std::ssize(memory.words);
+  co_await allreduce_control(channel, memory.words.data(), words, words, memory.scratch.data());
+  codec.agree(memory.words);
 }
 
 /// The sum of a codec's messages. Counts the senders of each value if the codec asks for it.

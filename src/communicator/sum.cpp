@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
+#include "communicator/input_error.hpp"
 #include "kernels/kernels.hpp"
 
 namespace weir {
@@ -50,12 +51,22 @@ class Sum {
   void check() const {
     require(type_ == DataType::float32 || type_ == DataType::float64, "the values have type {}: they must be float32 or float64",
             static_cast<int>(type_));
-    require(count_ >= 0 && fields_ >= 0, "there are {} values for {} sums: neither number may be negative", count_, fields_);
-    require(values_ != nullptr || count_ == 0, "the values are a null pointer");
-    require(sums_ != nullptr || fields_ == 0, "the sums are a null pointer");
+    require(count_ >= 0 && fields_ >= 0, "there are {} values for {} sums: neither number may be negative{}", count_, fields_,
+            refused_by_binding);
+    check_memory("values", values_, count_, type_ == DataType::float32 ? sizeof(float) : sizeof(double));
+    check_memory("sums", sums_, fields_, sizeof(double));
     require(fields_ > 0 || count_ == 0, "there are {} values and no sum to add them to", count_);
     require(fields_ == 0 || count_ % fields_ == 0, "there are {} values for {} sums: each sum takes equally many of them", count_,
             fields_);
+  }
+
+  static void check_memory(const char* what, const void* memory, std::int64_t count, std::size_t alignment) {
+    if (count == 0) return;
+    require(memory != nullptr, "the {} are a null pointer", what);
+    require(reinterpret_cast<std::uintptr_t>(memory) % alignment == 0, "the address of the {} is not a multiple of {}", what,
+            alignment);
+    require(HostPointers().error_of(memory, nullptr) == InputError::none,
+            "the {} are in GPU memory: copy them to host memory first", what);
   }
 
   void agree(const detail::CommunicatorState& comm, std::span<const FirstCard> cards) const {

@@ -171,8 +171,8 @@ struct ReproducibleTotal {
   void add(const T* x, T* y, std::int64_t count);                                                                                  \
   /* Sets out[i], for begin <= i < end, to the sum of terms[j][i] over j < count_of_terms <= reproducible::most_terms, divided by  \
      `divisor`. The sum does not depend on the order of the terms, nor on zeros among them. It is that of the terms rounded to     \
-     multiples of 2^-74 of the power of two of the largest; the total and the quotient are rounded in double, then to T. A zero    \
-     is positive. NaN, or infinities of both signs, give a quiet NaN. `out` may be one of the terms. */                            \
+     multiples of 2^-74 of the power of two of the largest; the total and the quotient are rounded in double, then to T. A sum of  \
+     0 is +0. NaN, or infinities of both signs, give a quiet NaN. `out` may be one of the terms. */                            \
   template <class T>                                                                                                               \
   void reproducible_sum(const T* const* terms, int count_of_terms, std::int64_t begin, std::int64_t end, double divisor, T* out);  \
   /* Adds x[i] to `total`. */                                                                                                      \

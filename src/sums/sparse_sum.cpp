@@ -133,6 +133,8 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
             name_of(mine.type), name_of(config.type));
     check_array(mine.values, mine.count, sizeof(T), "values");
     own_count_ = 0;
+    require(mine.index_bytes != 0 || mine.indices == nullptr,
+            "sum '{}', rank {}: there are indices, and their size is 0 bytes: give 4 or 8", config.name, rank());
     if (mine.index_bytes == 0) return take_dense(static_cast<const T*>(mine.values), mine.count);
     require(mine.index_count == mine.count, "sum '{}', rank {}: there are {} indices and {} values: give as many of each",
             config.name, rank(), mine.index_count, mine.count);
@@ -142,7 +144,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     if (mine.count > 0) make_room(mine.count);
     const bool ascending = mine.index_bytes == 4 ? copy_indices(static_cast<const std::int32_t*>(mine.indices), mine.count)
                                                  : copy_indices(static_cast<const std::int64_t*>(mine.indices), mine.count);
-    if (mine.count > 0) std::memcpy(own_.values.data(), mine.values, static_cast<std::size_t>(mine.count) * sizeof(T));
+    if (mine.count > 0) std::memmove(own_.values.data(), mine.values, static_cast<std::size_t>(mine.count) * sizeof(T));
     own_count_ = mine.count;
     if (ascending) return;
     if (sort_entries(own_, spare_, mine.count, config.count)) std::swap(own_, spare_);

@@ -10,21 +10,21 @@ def test_runs(comm):
     ranks, rank = comm.size, comm.rank
     with weir.SparseSum(comm, count=12, name="charge") as total:
         assert repr(total) == "<weir.SparseSum 'charge': sum of 12 float64>"
-        indices, values = total.run(np.array([1, 2, 0.5]), np.array([11, 4, 11]))
+        indices, values = total.run(np.array([11, 4, 11]), np.array([1, 2, 0.5]))
         np.testing.assert_array_equal(indices, [4, 11])
         np.testing.assert_array_equal(values, [2 * ranks, 1.5 * ranks])
         field = np.full((3, 4), 100.0)
-        total.run(np.array([1.0, 2]), np.array([5, 2], np.int32), output=field, add=True)
+        total.run(np.array([5, 2], np.int32), np.array([1.0, 2]), output=field, add=True)
         assert field[1, 1] == 100 + ranks and field[0, 2] == 100 + 2 * ranks and field[0, 0] == 100
         whole = np.zeros(12)
         whole[[3, 9]] = 1, rank
-        operation = total.start(whole, output=field)
+        operation = total.start(None, whole, output=field)
         while not operation.test():
             pass
         assert field[0, 3] == ranks and field[2, 1] == ranks * (ranks - 1) / 2 and field[1, 1] == 0
         begin, end = total.range_begin(rank), total.range_begin(rank + 1)
         part = np.empty(end - begin)
-        mine = total.run_reduce_scatter(np.array([1.0, 2]), np.array([11, 4]), output=part)
+        mine = total.run_reduce_scatter(np.array([11, 4]), np.array([1.0, 2]), output=part)
         expected = np.zeros(12)
         expected[[11, 4]] = ranks, 2 * ranks
         np.testing.assert_array_equal(part, expected[begin:end])
@@ -48,7 +48,7 @@ def test_types_and_operations(comm, type, operation):
             expected[index] = value if before is None else both(before, value)
     with weir.SparseSum.from_config(comm, config) as total:
         mine = given[comm.rank]
-        found = total.run(((mine % 7 - 3) * (comm.rank + 1)).astype(type), mine)
+        found = total.run(mine, ((mine % 7 - 3) * (comm.rank + 1)).astype(type))
         assert found.values.dtype == type and dict(zip(found.indices.tolist(), found.values.tolist())) == expected
 
 
@@ -61,6 +61,7 @@ def test_refusals(comm):
         ({"indices": np.array([1.0, 2])}, "the array of indices"),
         ({"values": np.ones(2, np.float32)}, "the array of values"),
         ({"output": np.empty(3)}, "the output has 3 elements: it must have 12"),
+        ({"add": True}, "add is set, and there is no output to add to"),
         ({"output": "field"}, "the output is of type str"),
     ]
     with weir.SparseSum(comm, count=12) as total:
@@ -68,7 +69,7 @@ def test_refusals(comm):
             arguments = {"values": values, "indices": indices, **(change if is_last(comm) else {})}
             with pytest.raises(weir.ArgumentError, match=text.replace("(", ".")):
                 total.run(**arguments)
-            np.testing.assert_array_equal(total.run(values, indices).values, [comm.size] * 2)
+            np.testing.assert_array_equal(total.run(indices, values).values, [comm.size] * 2)
         with pytest.raises(weir.ArgumentError, match="the rank is 'a'"):
             total.range_begin("a")
     with pytest.raises(weir.ArgumentError, match="count is -1"):

@@ -278,7 +278,7 @@ class Communicator:
                 order, place = "" if memory.contiguous else "not ", "GPU" if memory.cuda else "host"
                 raise ValueError(f"is {order}contiguous, of type {memory.dtype} and in {place} memory: give a contiguous array of "
                                  "float32 or float64 in host memory")
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # also what the array's own library has against it: the other ranks are in the call already
             problem = ArgumentError(f"values {error}")
         rows = memory.shape[0] if len(memory.shape) > 1 else 1
         sums = np.zeros(rows)

@@ -27,15 +27,15 @@ class SparseSum(SparseSumKeywords, Object):
     """Exact sums of arrays that are mostly zero, without sending the zeros. Its keywords are the fields of SparseSumConfig.
 
         deposit = weir.SparseSum(comm, count=cells, expected_entries=most)
-        indices, values = deposit.run(values, indices)          # this rank's entries; the sum of all ranks, on every rank
-        deposit.run(values, indices, output=field, add=True)    # the same, added to a dense array
+        indices, values = deposit.run(indices, values)          # this rank's entries; the sum of all ranks, on every rank
+        deposit.run(indices, values, output=field, add=True)    # the same, added to a dense array
 
     Nothing is selected, rounded or kept for later. Ranks are combined in a fixed order, so that every rank, every run and every
     algorithm gives the same bits. For `min` and `max`, ranks without an entry for an index do not count. Making it is collective,
     and so are its runs.
 
     `values` are a contiguous array of the sum's type in host memory; `indices` as many int32 or int64, in any order, also several
-    times. Without indices, `values` are the whole array, whose elements that are not 0 are entries. `output`, if it is given, is an
+    times. If they are None, `values` are the whole array, whose elements that are not 0 are entries. `output`, if it is given, is an
     array of all `count` elements: it becomes the dense sum or, with `add`, each entry is combined into its element.
     """
 
@@ -54,27 +54,27 @@ class SparseSum(SparseSumKeywords, Object):
         made._make(comm, config)
         return made
 
-    def run(self, values: Any, indices: Any = None, output: Any = None, add: bool = False) -> SumResult:
+    def run(self, indices: Any, values: Any, output: Any = None, add: bool = False) -> SumResult:
         """Collective, blocking. Returns the sum over all indices, on every rank."""
-        return self.start(values, indices, output, add).result()
+        return self.start(indices, values, output, add).result()
 
-    def run_reduce_scatter(self, values: Any, indices: Any = None, output: Any = None, add: bool = False) -> SumResult:
+    def run_reduce_scatter(self, indices: Any, values: Any, output: Any = None, add: bool = False) -> SumResult:
         """Collective, blocking. Returns the part of the sum whose indices are in this rank's range: from range_begin(rank) to
         before range_begin(rank + 1). `output` has the elements of the range."""
-        return self.start_reduce_scatter(values, indices, output, add).result()
+        return self.start_reduce_scatter(indices, values, output, add).result()
 
-    def start(self, values: Any, indices: Any = None, output: Any = None, add: bool = False) -> Operation[SumResult]:
+    def start(self, indices: Any, values: Any, output: Any = None, add: bool = False) -> Operation[SumResult]:
         """Collective, nonblocking. Does the same as run(), whose result the operation has. Reads the entries here; leave `output`
         alone until the operation has finished."""
-        return self._start(lib.weir_sparse_sum_start, values, indices, output, add)
+        return self._start(lib.weir_sparse_sum_start, indices, values, output, add)
 
     def start_reduce_scatter(
-        self, values: Any, indices: Any = None, output: Any = None, add: bool = False
+        self, indices: Any, values: Any, output: Any = None, add: bool = False
     ) -> Operation[SumResult]:
         """Collective, nonblocking. Does the same for run_reduce_scatter()."""
-        return self._start(lib.weir_sparse_sum_start_reduce_scatter, values, indices, output, add)
+        return self._start(lib.weir_sparse_sum_start_reduce_scatter, indices, values, output, add)
 
-    def _start(self, start: Any, values: Any, indices: Any, output: Any, add: bool) -> Operation[SumResult]:
+    def _start(self, start: Any, indices: Any, values: Any, output: Any, add: bool) -> Operation[SumResult]:
         dtype = (self._dtype,)
         v, refusal = self._memory("the array of values", values, dtype, False, False)
         i, index_bytes = NOWHERE._replace(elements=0), 0
@@ -84,6 +84,8 @@ class SparseSum(SparseSumKeywords, Object):
         if refusal is None and indices is not None and i.elements != v.elements:
             refusal = self._refusal(f"there are {i.elements} indices and {v.elements} values: give as many of each")
         to: Memory = NOWHERE._replace(elements=0)
+        if refusal is None and add and output is None:
+            refusal = self._refusal("add is set, and there is no output to add to")
         if refusal is None and output is not None:
             to, refusal = self._memory("the output", output, dtype, False, True)
         given = (i.pointer or None, index_bytes, v.pointer or None, v.elements)
