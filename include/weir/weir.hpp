@@ -177,10 +177,10 @@ class Communicator {
   /// divided among ranks, and in whatever order they come. `values` has the values of sums[0], then as many of sums[1], and so on.
   /// Each rank may give another number of values, also none. The result is the exact sum of the values, each rounded to a multiple
   /// of a unit, and is rounded once. The unit is at most 2^-84 times the largest magnitude of any rank. NaN, or infinities of both
-  /// signs, give NaN. Up to 8 sums take one exchange of messages; each 16 more take another one. Throws the same error on all
-  /// ranks: Error(WEIR_ERR_ARGUMENT) if the values cannot be shared out evenly among the sums, if ranks ask for different numbers
-  /// of sums, and for more than 2^34 values in all. Source: bins of Demmel, Ahrens and Nguyen, "Efficient Reproducible Floating
-  /// Point Summation and BLAS", 2016.
+  /// signs, give NaN. Up to 8 sums take one exchange, in which every rank gets about 750 bytes of every other; each 16 more take
+  /// another one. Throws the same error on all ranks: Error(WEIR_ERR_ARGUMENT) if the values cannot be shared out evenly among the
+  /// sums, if ranks ask for different numbers of sums, and for more than 2^34 values in all. Source: bins of Demmel, Ahrens and
+  /// Nguyen, "Efficient Reproducible Floating Point Summation and BLAS", 2016.
   void sum(std::span<const float> values, std::span<double> sums) const;
   void sum(std::span<const double> values, std::span<double> sums) const;
   void sum_raw(const void* values, std::int64_t count, DataType type, double* sums, std::int64_t fields) const;

@@ -12,7 +12,8 @@ namespace weir::sums {
 /// The loops of one operation. Where two values are combined, `lower` is that of the lower ranks and comes first.
 template <class T>
 struct Arithmetic {
-  /// Combines with any value to that value, bit for bit (-0.0 for the sum of floats). For min and max, NaN stays NaN.
+  /// Combines with any value to that value, bit for bit, except that NaN may become quiet (-0.0 for the sum of floats). For min and
+  /// max, NaN stays NaN.
   T identity;
   /// Sets lower[i] to lower[i] combined with upper[i].
   void (*combine)(T* lower, const T* upper, std::int64_t count);
