@@ -253,7 +253,7 @@ def stage(folder, xml, generated):
     for name, text in made_pages(xml, generated):
         there.add(folder / name)
         write(folder / name, text)
-    for picture in [*ROOT.glob("docs/*.svg"), *ROOT.glob("examples/*/*.svg")]:
+    for picture in [*ROOT.glob("docs/*.svg"), *ROOT.glob("examples/*/**/*.svg")]:
         copy = folder / picture.relative_to(ROOT)
         there.add(copy)
         copy.parent.mkdir(parents=True, exist_ok=True)
