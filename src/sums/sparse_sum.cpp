@@ -186,7 +186,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     return ascending;
   }
 
-  /// Sees to it that own_ has room for so many entries. Those that it has stay.
+  /// Makes room for so many entries in own_, which keeps those that it has.
   void make_room(std::int64_t entries) {
     if (entries <= own_.capacity()) return;
     EntryMemory<T> longer(entries), spare(entries);
@@ -282,7 +282,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     }
   }
 
-  /// Sees to it that there is memory for the run. Logs once if lists are longer than promised.
+  /// Allocates what the run lacks. Logs once if lists are longer than promised.
   task<void> grow_for(const SumProblem& problem, const SumRow& row) {
     const SumNeed need = row.need(problem);
     const bool grows = !suffices(need);

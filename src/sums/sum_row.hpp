@@ -61,7 +61,7 @@ struct SumMemory {
 /// Grows the memory of a run.
 class SumGrowth {
  public:
-  /// Collective. Sees to it that there is as much on all ranks, or throws on all. `need` is the same on all ranks.
+  /// Collective. Allocates what is lacking, on all ranks, or throws on all. `need` is the same on all ranks.
   virtual task<void> grow(SumNeed need) = 0;
 
  protected:
