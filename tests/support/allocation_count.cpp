@@ -12,20 +12,24 @@ void count() noexcept {
   ++allocations;
   ++of_all;
 }
+
+// More than there ever is: malloc would return null, and AddressSanitizer would end the program.
+constexpr std::size_t too_many_bytes = std::size_t{1} << 40;
+
+void* allocate(std::size_t bytes) {
+  count();
+  return bytes < too_many_bytes ? std::malloc(bytes == 0 ? 1 : bytes) : nullptr;
+}
 }  // namespace
 void* operator new(std::size_t bytes) {
-  count();
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  if (void* memory = allocate(bytes)) return memory;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  count();
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
 void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   count();
   const auto a = static_cast<std::size_t>(alignment);
-  return std::aligned_alloc(a, (bytes + a - 1) / a * a);
+  return bytes < too_many_bytes ? std::aligned_alloc(a, (bytes + a - 1) / a * a) : nullptr;
 }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory) noexcept { std::free(memory); }
