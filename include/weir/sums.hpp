@@ -86,7 +86,8 @@ struct SumOutput {
     return {std::ranges::data(dense), static_cast<std::int64_t>(std::ranges::size(dense)),
             detail::sum_type_of<std::ranges::range_value_t<Values>>, false};
   }
-  /// Combines each entry of the sum into its element, which comes first, by the operation. Elements without an entry stay.
+  /// Combines each entry of the sum into its element, which comes first, by the operation; sums are added, and rounded as usual.
+  /// Elements without an entry stay.
   template <detail::SumValues Values>
   [[nodiscard]] static SumOutput add(Values&& dense) {
     SumOutput output = write(dense);
@@ -110,9 +111,19 @@ struct SumView {
 /// left, along a binary tree that depends only on the number of ranks P. With 2^m the largest power of two that is not above P,
 /// first pairs 0 + 1, 2 + 3 and so on are made until 2^m parts are left; these are combined with their neighbours, over and over:
 /// for P = 4 (0 + 1) + (2 + 3), for P = 5 ((0 + 1) + 2) + (3 + 4). A rank without an entry is left out. So the result has the same
-/// bits on every rank, in every run, with every algorithm, in run and in run_reduce_scatter, except for which NaN. With another number of ranks,
-/// floating-point sums may round in another way; integer sums, which wrap around, do not depend on it, nor do min and max, except
-/// for which sign of zero comes out.
+/// bits on every rank, in every run, with every algorithm, in run and in run_reduce_scatter, except for which NaN. With another
+/// number of ranks, floating-point sums may round in another way; integer sums, which wrap around, do not depend on it, nor do min
+/// and max, except for which sign of zero comes out.
+///
+/// SumOperation::reproducible_sum has no order. For floating point, all entries of an index come to one rank as they are and are
+/// added there, so that the result depends on them alone: neither on the number of ranks, nor on which rank gives which entry, nor
+/// on zeros. With at most two that are not zero, it is their rounded sum. With N, let p be the power of two of the largest
+/// magnitude: the error is at most N 2^-85 p before the last rounding (float32 is rounded to float64 first). A sum of zeros is +0,
+/// NaN is quiet NaN, and so are infinities of both signs. An index has at most 2^34 entries.
+///
+/// SumOperation::checked_sum is for integers. If any addition on the way overflows, even if a later one would come back, the run
+/// ends in the same Error(WEIR_ERR_ARGUMENT) on all ranks, which names an index. So does an element of an output array that `add`
+/// would overflow. Nothing has changed then: no array on any rank is touched, and the result is empty.
 ///
 /// Memory grows with the entries of all ranks together: about 2 (8 + size of an element) bytes for each entry of the ranks' lists
 /// (or with split of a rank's share), and as much for each entry of the result. If ranks give more entries than expected, memory

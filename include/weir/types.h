@@ -144,7 +144,11 @@ typedef enum weir_sum_type {
 typedef enum weir_sum_operation {
   WEIR_SUM_OPERATION_SUM = 0, /**< the sum; integers wrap around */
   WEIR_SUM_OPERATION_MIN = 1, /**< the smallest; NaN if one of them is NaN */
-  WEIR_SUM_OPERATION_MAX = 2  /**< the largest; NaN if one of them is NaN */
+  WEIR_SUM_OPERATION_MAX = 2, /**< the largest; NaN if one of them is NaN */
+  /** the sum, with the same bits on any number of ranks, however entries are divided among ranks and ordered; with `algorithm`
+   *  gather, split or auto. Integers: as sum */
+  WEIR_SUM_OPERATION_REPRODUCIBLE_SUM = 3,
+  WEIR_SUM_OPERATION_CHECKED_SUM = 4 /**< the sum of integers; an addition that overflows is an error on all ranks */
 } weir_sum_operation;
 
 /** What happens to a sample that cannot be read or decoded. */

@@ -132,7 +132,11 @@ enum class SumType : std::int32_t { float32 = 0, float64 = 1, int32 = 2, int64 =
 enum class SumOperation : std::int32_t {
   sum = 0,  ///< the sum; integers wrap around
   min = 1,  ///< the smallest; NaN if one of them is NaN
-  max = 2   ///< the largest; NaN if one of them is NaN
+  max = 2,  ///< the largest; NaN if one of them is NaN
+  /// the sum, with the same bits on any number of ranks, however entries are divided among ranks and ordered; with `algorithm`
+  /// gather, split or auto. Integers: as sum
+  reproducible_sum = 3,
+  checked_sum = 4  ///< the sum of integers; an addition that overflows is an error on all ranks
 };
 
 /// What happens to a sample that cannot be read or decoded.

@@ -1,16 +1,24 @@
 #include "sums/arithmetic.hpp"
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "base/error.hpp"
+#include "kernels/kernels.hpp"
+
 namespace weir::sums {
 namespace {
 
+struct Plain {
+  static constexpr bool keeps_terms = false, checks = false;
+};
+
 template <class T>
-struct Sum {
+struct Sum : Plain {
   static constexpr T identity = std::is_integral_v<T> ? T{0} : static_cast<T>(-0.0);
   static T of(T a, T b) {
     if constexpr (std::is_integral_v<T>)
@@ -21,24 +29,33 @@ struct Sum {
 };
 
 template <class T>
-struct Min {
+struct Min : Plain {
   static constexpr T identity = std::is_integral_v<T> ? std::numeric_limits<T>::max() : std::numeric_limits<T>::infinity();
   static T of(T a, T b) { return a <= b || a != a ? a : b; }
 };
 
 template <class T>
-struct Max {
+struct Max : Plain {
   static constexpr T identity = std::is_integral_v<T> ? std::numeric_limits<T>::lowest() : -std::numeric_limits<T>::infinity();
   static T of(T a, T b) { return a >= b || a != a ? a : b; }
 };
 
 template <class T>
-using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+struct Terms : Sum<T> {
+  static constexpr bool keeps_terms = true;
+};
 
-template <class T, class Operation>
-void combine(T* lower, const T* upper, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) lower[i] = Operation::of(lower[i], upper[i]);
-}
+template <class T>
+struct CheckedSum : Sum<T> {
+  static constexpr bool checks = true;
+  static bool overflows(T a, T b) {
+    T sum;
+    return __builtin_add_overflow(a, b, &sum);
+  }
+};
+
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
 /// A merge in progress: what has not been read of two lists, and where the next entry goes.
 template <class T, class Operation>
@@ -46,13 +63,17 @@ struct Merge {
   Entries<T> lower, upper;
   std::int64_t* indices;
   T* values;
+  std::int64_t overflow = Arithmetic<T>::none;
 
   [[nodiscard]] bool has_both() const { return lower.count > 0 && upper.count > 0; }
   /// Writes the next entry of both. Which list it comes from is as good as random: no branch depends on it.
   void step() {
     const std::int64_t i = *lower.indices, j = *upper.indices;
     const T x = *lower.values, y = *upper.values;
-    const bool takes_lower = i <= j, takes_upper = j <= i;
+    const bool takes_lower = i <= j, takes_upper = Operation::keeps_terms ? j < i : j <= i;
+    if constexpr (Operation::checks) {
+      if (i == j && Operation::overflows(x, y)) overflow = i;
+    }
     const auto lower_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_upper));
     const auto upper_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_lower));
     const Bits<T> both = std::bit_cast<Bits<T>>(Operation::of(x, y));
@@ -74,7 +95,7 @@ struct Merge {
 };
 
 template <class T, class Operation>
-std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) {
+std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values, std::int64_t& overflow) {
   constexpr std::int64_t few = 64;
   const bool overlaps = upper.indices >= indices && upper.indices < indices + lower.count + upper.count;
   const std::int64_t cut = overlaps || lower.count < few ? lower.count : lower.count / 2;
@@ -90,49 +111,112 @@ std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_
   first.finish();
   second.finish();
   const std::int64_t begin = cut + other_cut, end = second.indices - indices;
+  if constexpr (Operation::checks) overflow = std::max({overflow, first.overflow, second.overflow});
+  if (first.indices == indices + begin) return end;
   first.append({indices + begin, values + begin, end - begin});
   return first.indices - indices;
 }
 
 template <class T, class Operation>
-std::int64_t fold(std::int64_t* indices, T* values, std::int64_t count) {
-  std::int64_t last = -1;
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (last >= 0 && indices[last] == indices[i]) {
-      values[last] = Operation::of(values[last], values[i]);
-    } else {
-      ++last;
-      indices[last] = indices[i];
-      values[last] = values[i];
+class ArithmeticOf final : public Arithmetic<T> {
+ public:
+  ArithmeticOf() : Arithmetic<T>(Operation::identity, Operation::keeps_terms, Operation::checks) {}
+
+  void combine(T* lower, const T* upper, std::int64_t count, std::int64_t first) override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      check(lower[i], upper[i], first + i);
+      lower[i] = Operation::of(lower[i], upper[i]);
     }
   }
-  return last + 1;
-}
 
-template <class T, class Operation>
-void add(const Entries<T>& entries, std::int64_t base, T* dense) {
-  for (std::int64_t i = 0; i < entries.count; ++i) {
-    T& element = dense[entries.indices[i] - base];
-    element = Operation::of(element, entries.values[i]);
+  std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) override {
+    return sums::merge<T, Operation>(lower, upper, indices, values, this->overflow);
   }
-}
 
-template <class T, class Operation>
-constexpr Arithmetic<T> arithmetic{Operation::identity, combine<T, Operation>, merge<T, Operation>, fold<T, Operation>,
-                                   add<T, Operation>};
+  std::int64_t fold(std::int64_t* indices, T* values, std::int64_t count) override {
+    if (Operation::keeps_terms) return count;
+    std::int64_t last = -1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (last >= 0 && indices[last] == indices[i]) {
+        check(values[last], values[i], indices[i]);
+        values[last] = Operation::of(values[last], values[i]);
+      } else {
+        ++last;
+        indices[last] = indices[i];
+        values[last] = values[i];
+      }
+    }
+    return last + 1;
+  }
+
+  std::int64_t total(const Entries<T>& terms, std::int64_t* indices, T* values) override {
+    if constexpr (Operation::keeps_terms) {
+      std::int64_t sums = 0;
+      for (std::int64_t begin = 0, end = 0; begin < terms.count; begin = end, ++sums) {
+        const std::int64_t index = terms.indices[begin];
+        do ++end;
+        while (end < terms.count && terms.indices[end] == index);
+        indices[sums] = index;
+        values[sums] = sum_of_terms(terms.values + begin, end - begin);
+      }
+      return sums;
+    }
+    fail(WEIR_ERR_INTERNAL, "this operation of a sparse sum keeps no terms");
+  }
+
+  void add(const Entries<T>& entries, std::int64_t base, T* dense) override {
+    for (std::int64_t i = 0; i < entries.count; ++i) {
+      T& element = dense[entries.indices[i] - base];
+      element = Operation::of(element, entries.values[i]);
+    }
+  }
+
+  void check_add(const Entries<T>& entries, std::int64_t base, const T* dense) override {
+    for (std::int64_t i = 0; i < entries.count; ++i) check(dense[entries.indices[i] - base], entries.values[i], entries.indices[i]);
+  }
+
+ private:
+  void check([[maybe_unused]] T lower, [[maybe_unused]] T upper, [[maybe_unused]] std::int64_t index) {
+    if constexpr (Operation::checks) {
+      if (Operation::overflows(lower, upper)) this->overflow = index;
+    }
+  }
+};
 
 }  // namespace
 
 template <class T>
-const Arithmetic<T>& arithmetic_of(SumOperation operation) {
+T sum_of_terms(const T* terms, std::int64_t count) {
+  constexpr std::int64_t most_terms = std::int64_t{1} << 34;
+  if (count - std::count(terms, terms + count, T{0}) <= 2) {
+    T sum = 0;
+    for (std::int64_t i = 0; i < count; ++i) sum += terms[i];
+    return sum == sum ? sum : std::numeric_limits<T>::quiet_NaN();
+  }
+  if (count > most_terms)
+    fail(WEIR_ERR_ARGUMENT, "an index of a sparse sum has {} entries: at most {} can be added", count, most_terms);
+  ReproducibleTotal total;
+  kernels::host::add_to_total(terms, count, total);
+  return static_cast<T>(total.value());
+}
+
+template <class T>
+std::unique_ptr<Arithmetic<T>> make_arithmetic(SumOperation operation) {
   switch (operation) {
     case SumOperation::min:
-      return arithmetic<T, Min<T>>;
+      return std::make_unique<ArithmeticOf<T, Min<T>>>();
     case SumOperation::max:
-      return arithmetic<T, Max<T>>;
-    default:
-      return arithmetic<T, Sum<T>>;
+      return std::make_unique<ArithmeticOf<T, Max<T>>>();
+    case SumOperation::reproducible_sum:
+      if constexpr (std::is_floating_point_v<T>) return std::make_unique<ArithmeticOf<T, Terms<T>>>();
+      break;
+    case SumOperation::checked_sum:
+      if constexpr (std::is_integral_v<T>) return std::make_unique<ArithmeticOf<T, CheckedSum<T>>>();
+      break;
+    case SumOperation::sum:
+      break;
   }
+  return std::make_unique<ArithmeticOf<T, Sum<T>>>();
 }
 
 /// By digits of 8 bits, the lowest first.
@@ -157,13 +241,15 @@ bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t c
   return from == &spare;
 }
 
-#define WEIR_SUM_TYPE(T)                                                  \
-  template const Arithmetic<T>& arithmetic_of<T>(SumOperation operation); \
+#define WEIR_SUM_TYPE(T)                                                              \
+  template std::unique_ptr<Arithmetic<T>> make_arithmetic<T>(SumOperation operation); \
   template bool sort_entries<T>(EntryMemory<T>&, EntryMemory<T>&, std::int64_t, std::int64_t);
 WEIR_SUM_TYPE(float)
 WEIR_SUM_TYPE(double)
 WEIR_SUM_TYPE(std::int32_t)
 WEIR_SUM_TYPE(std::int64_t)
 #undef WEIR_SUM_TYPE
+template float sum_of_terms(const float*, std::int64_t);
+template double sum_of_terms(const double*, std::int64_t);
 
 }  // namespace weir::sums

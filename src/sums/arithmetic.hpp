@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
 #include <weir/weir.hpp>
 
 #include "sums/entries.hpp"
@@ -11,23 +12,53 @@ namespace weir::sums {
 
 /// The loops of one operation. Where two values are combined, `lower` is that of the lower ranks and comes first.
 template <class T>
-struct Arithmetic {
+class Arithmetic {
+ public:
+  virtual ~Arithmetic() = default;
+
   /// Combines with any value to that value, bit for bit, except that NaN may become quiet (-0.0 for the sum of floats). For min and
   /// max, NaN stays NaN.
-  T identity;
-  /// Sets lower[i] to lower[i] combined with upper[i].
-  void (*combine)(T* lower, const T* upper, std::int64_t count);
+  const T identity;
+  /// Entries stay as they are until all of an index are at one place: merge and fold keep all, beside each other, and `total` sums
+  /// them.
+  const bool keeps_terms;
+  /// Additions that overflow are errors: all loops but `add` set `overflow` to the index of one.
+  const bool checks;
+  static constexpr std::int64_t none = -1;
+  std::int64_t overflow = none;
+
+  /// Sets lower[i] to lower[i] combined with upper[i]; these are elements `first` + i.
+  virtual void combine(T* lower, const T* upper, std::int64_t count, std::int64_t first) = 0;
   /// Merges two lists; entries with the same index become one. The output has room for both and may be the memory of neither;
   /// except that `upper` may lie in the same arrays, lower.count or more entries after their beginning. Returns the count.
-  std::int64_t (*merge)(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values);
+  virtual std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) = 0;
   /// Combines neighbours with the same index, from left to right, in place. Returns the count.
-  std::int64_t (*fold)(std::int64_t* indices, T* values, std::int64_t count);
+  virtual std::int64_t fold(std::int64_t* indices, T* values, std::int64_t count) = 0;
+  /// Sums neighbours with the same index by sum_of_terms, if the operation keeps terms. The output may be the memory of `terms`.
+  /// Returns the count.
+  virtual std::int64_t total(const Entries<T>& terms, std::int64_t* indices, T* values) = 0;
   /// Combines each entry into dense[index - base], which comes first.
-  void (*add)(const Entries<T>& entries, std::int64_t base, T* dense);
+  virtual void add(const Entries<T>& entries, std::int64_t base, T* dense) = 0;
+  /// Sets `overflow` if `add` would overflow.
+  virtual void check_add(const Entries<T>& entries, std::int64_t base, const T* dense) = 0;
+
+ protected:
+  Arithmetic(T neutral, bool keeps, bool is_checked) : identity(neutral), keeps_terms(keeps), checks(is_checked) {}
 };
 
+/// Returns whether the operation keeps the terms of this type: sums of integers have no need to.
+[[nodiscard]] constexpr bool keeps_terms(SumOperation operation, SumType type) {
+  return operation == SumOperation::reproducible_sum && (type == SumType::float32 || type == SumType::float64);
+}
+
+/// Only sums of integers can be checked.
 template <class T>
-[[nodiscard]] const Arithmetic<T>& arithmetic_of(SumOperation operation);
+[[nodiscard]] std::unique_ptr<Arithmetic<T>> make_arithmetic(SumOperation operation);
+
+/// Returns a sum that does not depend on the order of the terms, nor on zeros among them. Up to two others are added and rounded.
+/// More go to a ReproducibleTotal. A sum of zeros is +0; NaN, and infinities of both signs, give the quiet NaN of numeric_limits.
+template <class T>
+[[nodiscard]] T sum_of_terms(const T* terms, std::int64_t count);
 
 /// Sorts entries by index; those with the same index stay in order. `spare` has room for as many. Returns whether they are in
 /// `spare` afterwards.

@@ -26,6 +26,9 @@ struct Layout {
   [[nodiscard]] std::int64_t bytes() const { return 8 * (low_words + high_words); }
 };
 
+/// Returns the range of what travels for indices of a range.
+std::int64_t travelling_range(std::int64_t count, std::int64_t range, bool repeats) { return repeats ? range + count - 1 : range; }
+
 bool is_full(std::int64_t count, std::int64_t range) { return count == range; }
 bool is_bitmap(std::int64_t count, std::int64_t range) { return 8 * words_of(range) <= Layout(count, range).bytes(); }
 
@@ -91,16 +94,20 @@ void decode_elias_fano(const std::byte* in, std::int64_t count, std::int64_t bas
 
 }  // namespace
 
-std::int64_t index_bytes(std::int64_t count, std::int64_t range) {
+std::int64_t index_bytes(std::int64_t count, std::int64_t range, bool repeats) {
+  range = travelling_range(count, range, repeats);
   if (count == 0 || is_full(count, range)) return 0;
   return std::min(8 * words_of(range), Layout(count, range).bytes());
 }
 
-void encode_indices(const std::int64_t* indices, std::int64_t count, std::int64_t base, std::int64_t range, std::byte* out) {
+void encode_indices(const std::int64_t* indices, std::int64_t count, std::int64_t base, std::int64_t range, std::byte* out,
+                    bool repeats) {
+  range = travelling_range(count, range, repeats);
   if (count == 0 || is_full(count, range)) return;
+  const std::int64_t step = repeats ? 1 : 0;
   if (is_bitmap(count, range)) {
     AscendingBits bits(out);
-    for (std::int64_t i = 0; i < count; ++i) bits.set(indices[i] - base);
+    for (std::int64_t i = 0; i < count; ++i) bits.set(indices[i] - base + step * i);
     bits.end(words_of(range));
     return;
   }
@@ -110,7 +117,7 @@ void encode_indices(const std::int64_t* indices, std::int64_t count, std::int64_
   std::uint64_t word = 0;
   int filled = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t index = indices[i] - base;
+    const std::int64_t index = indices[i] - base + step * i;
     const std::uint64_t low = static_cast<std::uint64_t>(index) & mask;
     high.set((index >> layout.low_bits) + i);
     word |= low << filled;
@@ -125,14 +132,18 @@ void encode_indices(const std::int64_t* indices, std::int64_t count, std::int64_
   high.end(layout.high_words);
 }
 
-void decode_indices(const std::byte* in, std::int64_t count, std::int64_t base, std::int64_t range, std::int64_t* indices) {
+void decode_indices(const std::byte* in, std::int64_t count, std::int64_t base, std::int64_t range, std::int64_t* indices,
+                    bool repeats) {
   if (count == 0) return;
+  range = travelling_range(count, range, repeats);
   if (is_full(count, range))
     std::iota(indices, indices + count, base);
   else if (is_bitmap(count, range))
     decode_bitmap(in, count, base, range, indices);
   else
     decode_elias_fano(in, count, base, range, indices);
+  if (!repeats) return;
+  for (std::int64_t i = 0; i < count; ++i) indices[i] -= i;
 }
 
 }  // namespace weir::sums

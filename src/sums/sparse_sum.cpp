@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/config_check.hpp"
 #include "base/log.hpp"
@@ -39,6 +40,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
            Level outermost)
       : SparseSumImpl(communicator, configuration, std::move(lease)),
         row_(find_sum(config.algorithm)),
+        arithmetic_(make_arithmetic<T>(config.operation)),
         machine_(comm->agreed_machine().machine),
         link_(machine_.link(outermost)),
         memory_(comm->topology.size()),
@@ -49,9 +51,10 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
         spare_(config.expected_entries) {
     run.element_type = name_of(config.type);
     run.count = config.count;
-    const std::int64_t most = std::min(config.expected_entries, config.count);
+    const bool keeps = arithmetic_->keeps_terms;
+    const std::int64_t most = keeps ? config.expected_entries : std::min(config.expected_entries, config.count);
     const int ranks = comm->topology.size();
-    const SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T)};
+    const SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T), false, keeps};
     if (ranks > 1) take_over(growth_for(row_for(expected).need(expected)));
   }
 
@@ -61,6 +64,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     scatters_ = scatters;
     output_ = {};
     run.result = {};
+    arithmetic_->overflow = Arithmetic<T>::none;
     outcome_ = named_outcome([&] {
       check_output(output);
       take(mine);
@@ -148,7 +152,8 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     own_count_ = mine.count;
     if (ascending) return;
     if (sort_entries(own_, spare_, mine.count, config.count)) std::swap(own_, spare_);
-    own_count_ = arithmetic_of<T>(config.operation).fold(own_.indices.data(), own_.values.data(), mine.count);
+    own_count_ = arithmetic_->fold(own_.indices.data(), own_.values.data(), mine.count);
+    check_overflow();
   }
 
   /// Makes a list of the elements that are not 0, chunk by chunk: a chunk is still in the cache when its entries are copied.
@@ -234,24 +239,25 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   }
 
   task<void> execute() {
-    SumProblem problem{comm->topology.size(), config.count, 0, 0, sizeof(T), scatters_};
+    SumProblem problem{comm->topology.size(), config.count, 0, 0, sizeof(T), scatters_, arithmetic_->keeps_terms};
     const SumRow* row = nullptr;
     {
       const StageScope stage = channel().stage(Stage::communicate);
       co_await announce(problem);
       if (problem.ranks == 1) {
-        result_ = {own_.indices.data(), own_.values.data(), own_count_};
+        result_ = own_.first(own_count_);
+        if (problem.keeps_terms) result_ = own_.first(arithmetic_->total(result_, own_.indices.data(), own_.values.data()));
       } else {
         row = &row_for(problem);
         co_await grow_for(problem, *row);
         run.algorithm = row->name;
-        SumRun<T> work{problem, counts_, {own_.indices.data(), own_.values.data(), own_count_}, &arithmetic_of<T>(config.operation),
-                       memory_, *this};
+        SumRun<T> work{problem, counts_, own_.first(own_count_), arithmetic_.get(), memory_, *this};
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
         result_ = co_await function(channel(), work);
       }
     }
     if (scatters_) result_ = result_.part(result_.lower_bound(range_begin(rank())), result_.lower_bound(range_begin(rank() + 1)));
+    if (arithmetic_->checks) co_await check_additions();
     note(problem, row);
     if (output_.dense == nullptr) co_return;
     {
@@ -302,10 +308,31 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     take_over(std::move(growth));
   }
 
+  /// Throws on all ranks if an addition of any of them has overflowed, or would in the caller's array.
+  task<void> check_additions() {
+    const Entries<T> sum = std::exchange(result_, {});
+    if (output_.adds && output_.dense != nullptr) {
+      const StageScope stage = channel().stage(Stage::wait_for_caller);
+      co_await channel().caller();
+      if (!run.owner_gone) arithmetic_->check_add(sum, output_begin(), static_cast<const T*>(output_.dense));
+    }
+    const Outcome outcome = outcome_of([&] { check_overflow(); });
+    co_await agree_on_outcome(channel(), outcome, agreement_);
+    result_ = sum;
+  }
+
+  void check_overflow() const {
+    require(arithmetic_->overflow == Arithmetic<T>::none, "sum '{}', rank {}: an addition at index {} overflows {}: take {}",
+            config.name, rank(), arithmetic_->overflow, name_of(config.type), sizeof(T) == 4 ? "int64" : "float64");
+  }
+
+  /// Returns the index of the first element of the caller's array.
+  [[nodiscard]] std::int64_t output_begin() const { return scatters_ ? range_begin(rank()) : 0; }
+
   void deliver() {
     T* const dense = static_cast<T*>(output_.dense);
-    const std::int64_t base = scatters_ ? range_begin(rank()) : 0;
-    if (output_.adds) return arithmetic_of<T>(config.operation).add(result_, base, dense);
+    const std::int64_t base = output_begin();
+    if (output_.adds) return arithmetic_->add(result_, base, dense);
     std::fill_n(dense, output_.count, T{0});
     for (std::int64_t i = 0; i < result_.count; ++i) dense[result_.indices[i] - base] = result_.values[i];
   }
@@ -322,6 +349,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   }
 
   const SumRow* row_;  // null: automatic
+  std::unique_ptr<Arithmetic<T>> arithmetic_;
   Machine machine_;
   Link link_;
   SumMemory<T> memory_;
@@ -358,7 +386,7 @@ std::shared_ptr<SparseSumImpl> make_sparse_sum(const std::shared_ptr<Communicato
   ConfigCard card;
   card.outcome = outcome_of([&] {
     check_fields(config);
-    static_cast<void>(find_sum(config.algorithm));
+    check_operation(config);
     card.set_texts({config.algorithm});
     set_fields(card, config);
   });

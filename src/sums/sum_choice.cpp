@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <string>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "base/nearest.hpp"
 #include "sums/entry_code.hpp"
@@ -39,10 +41,25 @@ const SumRow* find_sum(std::string_view name) {
        nearest(name, names));
 }
 
+void check_operation(const SparseSumConfig& config) {
+  const bool floats = config.type == SumType::float32 || config.type == SumType::float64;
+  require(config.operation != SumOperation::checked_sum || !floats,
+          "operation is checked_sum and type is {}: only sums of int32 or int64 can be checked", name_of(config.type));
+  const SumRow* row = find_sum(config.algorithm);
+  if (row == nullptr || row->keeps_terms || !keeps_terms(config.operation, config.type)) return;
+  std::string able;
+  for (const SumRow* other : sum_rows) {
+    if (other->keeps_terms) able += fmt::format("{}, ", other->name);
+  }
+  fail(WEIR_ERR_ARGUMENT, "algorithm '{}' cannot make a reproducible_sum of {}: {}auto can", row->name, name_of(config.type), able);
+}
+
 const SumRow& choose_sum(const Machine& machine, const Link& link, const SumProblem& problem) {
-  return **std::min_element(std::begin(sum_rows), std::end(sum_rows), [&](const SumRow* a, const SumRow* b) {
-    return a->cost(machine, link, problem) < b->cost(machine, link, problem);
-  });
+  const auto cost = [&](const SumRow* row) {
+    return problem.keeps_terms && !row->keeps_terms ? std::numeric_limits<double>::infinity() : row->cost(machine, link, problem);
+  };
+  return **std::min_element(std::begin(sum_rows), std::end(sum_rows),
+                            [&](const SumRow* a, const SumRow* b) { return cost(a) < cost(b); });
 }
 
 std::int64_t SumProblem::message_bytes(std::int64_t entries, std::int64_t messages) const {
@@ -103,7 +120,10 @@ Entries<T> merge_parts(SumRun<T>& run, std::span<const std::int64_t> begin) {
         run.arithmetic->merge(lower.entries, upper.entries, to.indices.data() + first, to.values.data() + first);
     lower = {{to.indices.data() + first, to.values.data() + first, count}, list};
   });
-  return memory.parts[0].entries;
+  const auto& sum = memory.parts[0];
+  if (!run.arithmetic->keeps_terms) return sum.entries;
+  EntryMemory<T>& to = memory.lists[static_cast<std::size_t>(sum.list)];
+  return to.first(run.arithmetic->total(sum.entries, to.indices.data(), to.values.data()));
 }
 
 template struct SumMemory<float>;

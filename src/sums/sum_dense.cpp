@@ -49,7 +49,7 @@ struct DenseSum {
       const int finished = s - dense_window;
       if (finished >= 1 && finished < ranks) co_await channel.done(std::span(memory.requests).subspan(at(2 * finished), 2));
     }
-    combine_in_order(ranks, [&](int a, int b) { combine(run, part_of(a), part_of(b), range(memory, me)); });
+    combine_in_order(ranks, [&](int a, int b) { combine(run, part_of(a), part_of(b), me); });
     if (me != 0 && block > 0) std::memcpy(part_of(me), part_of(0), static_cast<std::size_t>(block));
 
     // 2. allgather
@@ -91,8 +91,9 @@ struct DenseSum {
     }
   }
 
-  static void combine(SumRun<T>& run, std::byte* lower, std::byte* upper, std::int64_t size) {
-    run.arithmetic->combine(values_of(lower), values_of(upper), size);
+  static void combine(SumRun<T>& run, std::byte* lower, std::byte* upper, int part) {
+    const std::int64_t size = range(run.memory, part);
+    run.arithmetic->combine(values_of(lower), values_of(upper), size, boundary(run.memory, part));
     std::uint64_t* const bits = bits_of(lower, size);
     const std::uint64_t* const other = bits_of(upper, size);
     for (std::int64_t word = 0; word < (size + 63) / 64; ++word) bits[word] |= other[word];

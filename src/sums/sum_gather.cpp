@@ -13,6 +13,7 @@ struct GatherSum {
   static task<Entries<T>> run(Channel channel, SumRun<T>& run) {
     const int me = channel.rank(), ranks = channel.size();
     const std::int64_t count = run.problem.count;
+    const bool repeats = run.problem.keeps_terms;
     SumMemory<T>& memory = run.memory;
     const auto at = [](int i) { return static_cast<std::size_t>(i); };
 
@@ -21,8 +22,8 @@ struct GatherSum {
     std::byte* const blocks = memory.messages[0].data();
     memory.offset[0] = 0;
     for (int i = 0; i < ranks; ++i)
-      memory.offset[at(i) + 1] = memory.offset[at(i)] + message_bytes<T>(run.counts[at((me + i) % ranks)], count);
-    encode_entries(run.own, 0, count, blocks);
+      memory.offset[at(i) + 1] = memory.offset[at(i)] + message_bytes<T>(run.counts[at((me + i) % ranks)], count, repeats);
+    encode_entries(run.own, 0, count, blocks, repeats);
     if (memory.offset.back() >= ring_from_bytes)
       co_await allgatherv_ring(channel, memory.offset, blocks);
     else
@@ -40,7 +41,7 @@ struct GatherSum {
         memory.parts[at(rank)].entries = run.own;
       else
         decode_entries(blocks + memory.offset[at((rank - me + ranks) % ranks)], entries, 0, count, list.indices.data() + begin,
-                       list.values.data() + begin);
+                       list.values.data() + begin, repeats);
       begin += entries;
     }
     co_return merge_parts(run, std::span<const std::int64_t>(memory.gathered));
@@ -65,6 +66,7 @@ extern const SumRow gather_sum_row{.name = "gather",
                                    .description = "gathers all entries on all ranks, and merges them everywhere",
                                    .cost = cost_of_gather,
                                    .need = need_of_gather,
+                                   .keeps_terms = true,
                                    .run = sum_functions<GatherSum>};
 
 }  // namespace weir::sums

@@ -24,7 +24,8 @@ struct SumProblem {
   std::int64_t total = 0;    ///< entries of all ranks together
   std::int64_t largest = 0;  ///< most entries of a rank
   std::int64_t value_size = 8;
-  bool scatters = false;  ///< each rank needs only its own range
+  bool scatters = false;     ///< each rank needs only its own range
+  bool keeps_terms = false;  ///< lists may have an index several times, and merge_parts sums them
 
   /// Returns the most entries that the result can have.
   [[nodiscard]] std::int64_t most_entries() const { return std::min(count, total); }
@@ -74,7 +75,7 @@ struct SumRun {
   SumProblem problem;
   std::span<const std::int64_t> counts;  ///< entries of each rank
   Entries<T> own;                        ///< those of this rank, valid while it runs
-  const Arithmetic<T>* arithmetic = nullptr;
+  Arithmetic<T>* arithmetic = nullptr;
   SumMemory<T>& memory;
   SumGrowth& growth;
 };
@@ -92,6 +93,8 @@ struct SumRow {
   double (*cost)(const Machine& machine, const Link& link, const SumProblem& problem);
   /// Returns what a run needs. Most algorithms never need more; split may grow further.
   SumNeed (*need)(const SumProblem& problem);
+  /// Brings all entries of an index to one place before it combines any, and lets messages have an index several times.
+  bool keeps_terms = false;
   std::tuple<SumFunction<float>, SumFunction<double>, SumFunction<std::int32_t>, SumFunction<std::int64_t>> run;
 };
 
@@ -103,6 +106,8 @@ constexpr auto sum_functions = std::make_tuple(&Algorithm<float>::run, &Algorith
 [[nodiscard]] std::span<const SumRow* const> sum_registry();
 /// Throws Error(WEIR_ERR_ARGUMENT), listing the names, for a name that is neither a row's nor "auto".
 const SumRow* find_sum(std::string_view name);
+/// Throws Error(WEIR_ERR_ARGUMENT) if the operation does not go with the type, or with the algorithm, naming those that do.
+void check_operation(const SparseSumConfig& config);
 /// Returns the row that is predicted to end first. Costs are made of additions, multiplications and divisions alone, which give the
 /// same bits on every processor, so that all ranks choose alike.
 [[nodiscard]] const SumRow& choose_sum(const Machine& machine, const Link& link, const SumProblem& problem);
@@ -115,8 +120,9 @@ const SumRow* find_sum(std::string_view name);
 /// Returns log2 P, rounded up.
 [[nodiscard]] int steps_of(int ranks);
 
-/// Combines the lists in memory.parts, in the order of combine_in_order. The list of rank r lies begin[r] entries after the
-/// beginning of the list it is in, or anywhere else. Returns the sum, which is in lists[0], in lists[1], or where it was.
+/// Combines the lists in memory.parts, in the order of combine_in_order, and terms that were kept. The list of rank r lies begin[r]
+/// entries after the beginning of the list it is in, or anywhere else. Returns the sum, which is in lists[0], in lists[1], or where
+/// it was.
 template <class T>
 [[nodiscard]] Entries<T> merge_parts(SumRun<T>& run, std::span<const std::int64_t> begin);
 

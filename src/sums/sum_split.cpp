@@ -12,7 +12,8 @@ namespace {
 
 constexpr int split_window = 8;  // exchanges in flight
 
-/// Returns the most entries of a region that balance() cuts: its share, one sample of each rank at either end, and rounding.
+/// Returns the most entries of a region that balance() cuts: its share, one sample of each rank at either end, and rounding. An
+/// index with many terms may exceed it.
 std::int64_t most_of_region(const SumProblem& problem) {
   const std::int64_t samples = samples_of_rank(problem.ranks);
   return std::min(problem.total, problem.total / problem.ranks + 2 * (problem.total / samples) + 4 * problem.ranks);
@@ -67,7 +68,7 @@ struct SplitSum {
       memory.requests[at(2 * s + 1)] = channel.send(&memory.counts_out[at(to)], 8, to, Traffic::control);
     }
     co_await channel.done(std::span(memory.requests).subspan(2));
-    if (run.problem.scatters) {  // ranges are given, so nothing bounds the entries in them
+    if (run.problem.scatters || run.problem.keeps_terms) {  // ranges or single indices may have any number of entries
       memory.largest_region =
           static_cast<std::uint64_t>(std::accumulate(memory.counts_in.begin(), memory.counts_in.end(), std::int64_t{0}));
       co_await allreduce_control(channel, &memory.largest_region, 1, 1, &memory.control_scratch);
@@ -157,12 +158,13 @@ struct SplitSum {
     const int me = channel.rank(), ranks = channel.size();
     SumMemory<T>& memory = run.memory;
     const auto at = [](int i) { return static_cast<std::size_t>(i); };
+    const bool repeats = run.problem.keeps_terms;
     std::int64_t entries = 0, bytes = 0, sent = 0;
     for (int rank = 0; rank < ranks; ++rank) {
       memory.gathered[at(rank)] = entries;  // where the list of the rank begins
       entries += memory.counts_in[at(rank)];
       memory.offset[at(rank)] = bytes;
-      if (rank != me) bytes += message_bytes<T>(memory.counts_in[at(rank)], range(memory, me));
+      if (rank != me) bytes += message_bytes<T>(memory.counts_in[at(rank)], range(memory, me), repeats);
     }
     if (entries > memory.lists[0].capacity())
       fail(WEIR_ERR_INTERNAL, "a region of a sparse sum has {} entries: at most {} were expected", entries,
@@ -170,8 +172,8 @@ struct SplitSum {
     for (int s = 1; s < ranks + split_window; ++s) {
       if (s < ranks) {
         const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
-        const std::int64_t in = message_bytes<T>(memory.counts_in[at(from)], range(memory, me));
-        const std::int64_t out = message_bytes<T>(memory.counts_out[at(to)], range(memory, to));
+        const std::int64_t in = message_bytes<T>(memory.counts_in[at(from)], range(memory, me), repeats);
+        const std::int64_t out = message_bytes<T>(memory.counts_out[at(to)], range(memory, to), repeats);
         memory.requests[at(2 * s)] = Request{};
         memory.requests[at(2 * s + 1)] = Request{};
         if (in > 0)
@@ -180,7 +182,8 @@ struct SplitSum {
         if (out > 0) {
           std::byte* const message = memory.messages[0].data() + sent;
           const std::int64_t first = run.own.lower_bound(boundary(memory, to));
-          encode_entries(run.own.part(first, first + memory.counts_out[at(to)]), boundary(memory, to), range(memory, to), message);
+          encode_entries(run.own.part(first, first + memory.counts_out[at(to)]), boundary(memory, to), range(memory, to), message,
+                         repeats);
           memory.requests[at(2 * s + 1)] = channel.send(message, out, to, Traffic::payload);
           sent += out;
         }
@@ -202,7 +205,7 @@ struct SplitSum {
         memory.parts[i].entries = run.own.part(first, first + entries);
       } else {
         decode_entries(memory.messages[1].data() + memory.offset[i], entries, boundary(memory, me), range(memory, me),
-                       list.indices.data() + begin, list.values.data() + begin);
+                       list.indices.data() + begin, list.values.data() + begin, run.problem.keeps_terms);
       }
     }
     return merge_parts(run, std::span<const std::int64_t>(memory.gathered));
@@ -233,6 +236,7 @@ extern const SumRow split_sum_row{.name = "split",
                                   .description = "sums balanced regions at one rank each, and gathers the sums",
                                   .cost = cost_of_split,
                                   .need = need_of_split,
+                                  .keeps_terms = true,
                                   .run = sum_functions<SplitSum>};
 
 }  // namespace weir::sums

@@ -298,7 +298,9 @@ static_assert(WEIR_FUSION_AHEAD_INTER_INTRA == 4 && WEIR_FUSION_OMGS == 5 && WEI
 static_assert(WEIR_FUSION_AHEAD_FITTED == 7, "schemes");
 static_assert(WEIR_SUM_TYPE_FLOAT32 == 0 && WEIR_SUM_TYPE_FLOAT64 == 1 && WEIR_SUM_TYPE_INT32 == 2 && WEIR_SUM_TYPE_INT64 == 3,
               "weir_sum_type");
-static_assert(WEIR_SUM_OPERATION_SUM == 0 && WEIR_SUM_OPERATION_MIN == 1 && WEIR_SUM_OPERATION_MAX == 2, "weir_sum_operation");
+static_assert(WEIR_SUM_OPERATION_SUM == 0 && WEIR_SUM_OPERATION_MIN == 1 && WEIR_SUM_OPERATION_MAX == 2 &&
+                  WEIR_SUM_OPERATION_REPRODUCIBLE_SUM == 3 && WEIR_SUM_OPERATION_CHECKED_SUM == 4,
+              "weir_sum_operation");
 static_assert(WEIR_OPERATOR_AUTOMATIC == 0 && WEIR_OPERATOR_REPLICATED == 1 && WEIR_OPERATOR_NODE == 2 && WEIR_OPERATOR_ALL == 3,
               "division");
 static_assert(WEIR_OPTIMIZER_LARS == 0 && WEIR_OPTIMIZER_LAMB == 1, "rule");

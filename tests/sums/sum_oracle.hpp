@@ -23,6 +23,21 @@ using SumList = std::vector<SumEntry<T>>;
 template <class T>
 using SumMap = std::map<std::int64_t, T>;
 
+/// The arrays of a list.
+template <class T>
+struct Given {
+  std::vector<std::int64_t> indices;
+  std::vector<T> values;
+
+  explicit Given(const SumList<T>& list) {
+    for (const SumEntry<T>& entry : list) {
+      indices.push_back(entry.index);
+      values.push_back(entry.value);
+    }
+  }
+  [[nodiscard]] SumInput input() const { return SumInput::entries(indices, values); }
+};
+
 template <class T>
 T combined(SumOperation operation, T a, T b) {
   if (operation == SumOperation::sum) {

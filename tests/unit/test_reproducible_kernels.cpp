@@ -5,6 +5,7 @@
 #include <random>
 
 #include "support/catch.hpp"
+#include "support/exact_sum.hpp"
 #include "support/kernel_sets.hpp"
 
 namespace weir::test {
@@ -58,24 +59,10 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
                     [](T x, T y) { return std::bit_cast<Key<T>>(x) == std::bit_cast<Key<T>>(y); });
 }
 
-/// Returns |exact sum of the terms - sum|, exact up to rounding of the difference itself.
 double error_of(double sum, const Terms& terms, std::size_t i) {
-  std::vector<double> parts;  // that add up exactly, from the smallest on, and do not overlap (Shewchuk 1997)
-  const auto add = [&](double x) {
-    std::vector<double> next;
-    for (const double y : parts) {
-      const double total = x + y, back = total - x, rest = (x - (total - back)) + (y - back);
-      if (rest != 0) next.push_back(rest);
-      x = total;
-    }
-    next.push_back(x);
-    parts = next;
-  };
-  add(-sum);
-  for (const auto& term : terms) add(term[i]);
-  double error = 0;
-  for (const double part : parts) error += part;
-  return std::abs(error);
+  std::vector<double> values;
+  for (const auto& term : terms) values.push_back(term[i]);
+  return error_of_sum(sum, values);
 }
 
 }  // namespace

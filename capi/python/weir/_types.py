@@ -360,11 +360,16 @@ class SumOperation(IntEnum):
     sum: the sum; integers wrap around
     min: the smallest; NaN if one of them is NaN
     max: the largest; NaN if one of them is NaN
+    reproducible_sum: the sum, with the same bits on any number of ranks, however entries are divided among ranks and ordered; with
+        `algorithm` gather, split or auto. Integers: as sum
+    checked_sum: the sum of integers; an addition that overflows is an error on all ranks
     """
 
     sum = 0
     min = 1
     max = 2
+    reproducible_sum = 3
+    checked_sum = 4
 
 
 class SampleErrors(IntEnum):
