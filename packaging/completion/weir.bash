@@ -63,6 +63,8 @@ _weir() {
       words="all auto gather split doubling dense" list=yes ;;
     "bench sum --type")
       words="float32 float64 int32 int64" ;;
+    "bench sum --operation")
+      words="checked_sum max min reproducible_sum sum" ;;
     "bench compress --compressor")
       words="all eight_bit one_bit_sgd sign_sgd signum ef_sign_sgd qsgd natural terngrad inceptionn block_quantise error_bounded
         lossless top_k random_k threshold_v dgc chunked_topk adaptive_threshold sketchml shared_random_k power_sgd" list=yes ;;
@@ -89,7 +91,7 @@ _weir() {
         "bench allreduce") words="-h --help --count --density --algorithm --algorithm-parameters --compressor --compressor-parameters --memory
           --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --threshold-parameters --wire --values
           --iterations --warmup --input --smooth --json" ;;
-        "bench sum") words="-h --help --count --density --distribution --algorithm --type --iterations --warmup --json" ;;
+        "bench sum") words="-h --help --count --density --distribution --algorithm --type --operation --iterations --warmup --json" ;;
         "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --smooth --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;

@@ -25,6 +25,7 @@ struct Options {
   std::string distribution = "uniform", json;
   std::vector<std::string> algorithms = {"all"};
   SumType type = SumType::float64;
+  SumOperation operation = SumOperation::sum;
   int iterations = 20, warmup = 3;
 };
 
@@ -147,13 +148,16 @@ void measure(const Communicator& comm, const Options& options) {
   std::vector<std::string> names = options.algorithms;
   if (names == std::vector<std::string>{"all"}) {
     names = {"auto"};
-    for (const sums::SumRow* row : sums::sum_registry()) names.emplace_back(row->name);
+    for (const sums::SumRow* row : sums::sum_registry()) {
+      if (row->keeps_terms || !sums::keeps_terms(options.operation, options.type)) names.emplace_back(row->name);
+    }
   }
   std::vector<SparseSum> made;
   made.reserve(names.size());
   for (const std::string& name : names) {
     made.emplace_back(comm, SparseSumConfig{.count = options.count,
                                             .type = options.type,
+                                            .operation = options.operation,
                                             .expected_entries = over_ranks(static_cast<std::int64_t>(indices.size()), MPI_MAX),
                                             .algorithm = name});
     ways.push_back({name, [&sum = made.back(), &indices, &values](int) { sum.run(SumInput::entries(indices, values)); }});
@@ -169,6 +173,7 @@ void measure(const Communicator& comm, const Options& options) {
                             {"density", options.density},
                             {"distribution", options.distribution},
                             {"type", name_of(options.type)},
+                            {"operation", name_of(options.operation)},
                             {"ratio_allgatherv", median(ways[i].times) / median(ways[1].times)},
                             {"allocations_per_iteration", static_cast<double>(ways[i].allocations) / options.iterations}});
     if (i >= anchors) {
@@ -217,6 +222,7 @@ void add_bench_sum(Command& bench) {
   command.option("--distribution", options.distribution, "where entries are").one_of(distributions);
   command.option("--algorithm", options.algorithms, "algorithms to measure").one_of(names).delimiter(',');
   add_named(command, "--type", options.type, "type of the elements");
+  add_named(command, "--operation", options.operation, "how entries with the same index are combined; MPI adds them");
   command.option("--iterations", options.iterations, "measured iterations").positive();
   command.option("--warmup", options.warmup, "iterations before the measured ones").non_negative();
   command.option("--json", options.json, "also write the rows to this file, on rank 0");

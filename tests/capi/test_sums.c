@@ -68,6 +68,32 @@ static void check_runs(weir_comm* comm) {
   EXPECT(weir_sparse_sum_destroy(sum) == WEIR_OK && weir_sparse_sum_destroy(largest) == WEIR_OK);
 }
 
+/* The other operations: a sum whose bits do not depend on who gives what, and one in which an addition overflows. */
+static void check_operations(weir_comm* comm) {
+  weir_sparse_sum *same = make(comm, WEIR_SUM_TYPE_FLOAT64, WEIR_SUM_OPERATION_REPRODUCIBLE_SUM),
+                  *checked = make(comm, WEIR_SUM_TYPE_INT32, WEIR_SUM_OPERATION_CHECKED_SUM);
+  weir_sparse_sum_config config = WEIR_SPARSE_SUM_CONFIG_INIT;
+  weir_sparse_sum* none = NULL;
+  const int64_t index[4] = {7, 7, 7, 7};
+  const double values[4] = {1e16, 1, -1e16, 1};
+  const int32_t numbers[2] = {INT32_MAX, 1};
+  const int64_t* indices = NULL;
+  const void* found = NULL;
+  int64_t entries = 0;
+  int32_t dense[count] = {0};
+  OK(weir_sparse_sum_run(same, index, 8, values, rank == 0 ? 4 : 0, NULL, 0, 0));
+  OK(weir_sparse_sum_result(same, &indices, &found, &entries));
+  EXPECT(entries == 1 && ((const double*)found)[0] == 2);
+  REFUSED(weir_sparse_sum_run(checked, index, 8, numbers, last ? 2 : 0, dense, count, 0), comm,
+          "an addition at index 7 overflows int32");
+  EXPECT(dense[7] == 0);
+  OK(weir_sparse_sum_run(checked, index, 8, numbers, last ? 1 : 0, dense, count, 0));
+  EXPECT(dense[7] == INT32_MAX);
+  config.operation = WEIR_SUM_OPERATION_CHECKED_SUM;
+  REFUSED(weir_sparse_sum_create(comm, &config, &none), comm, "only sums of int32 or int64 can be checked");
+  EXPECT(weir_sparse_sum_destroy(same) == WEIR_OK && weir_sparse_sum_destroy(checked) == WEIR_OK);
+}
+
 /* Wrong arguments of the last rank are the same error on all. */
 static void check_refusals(weir_comm* comm) {
   weir_sparse_sum* sum = make(comm, WEIR_SUM_TYPE_FLOAT64, WEIR_SUM_OPERATION_SUM);
@@ -106,6 +132,7 @@ static void check_refusals(weir_comm* comm) {
 int main(int argc, char** argv) {
   weir_comm* comm = start(&argc, &argv);
   check_runs(comm);
+  check_operations(comm);
   check_refusals(comm);
   return end(comm);
 }

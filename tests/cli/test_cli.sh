@@ -126,6 +126,8 @@ for distribution in uniform clustered powerlaw; do
   done
 done
 refuse "nearby" "$weir" bench sum --distribution nearby
+"$weir" bench sum --count 20000 --iterations 1 --warmup 0 --operation reproducible_sum >"$work/sum"
+if ! grep -q "^split " "$work/sum" || grep -q "^doubling " "$work/sum"; then fail "not the algorithms of a reproducible sum"; fi
 
 # compressors: what carries them, and their parameters
 few=(--count 10000 --iterations 1 --warmup 0)

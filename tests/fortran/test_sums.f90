@@ -11,7 +11,7 @@ contains
 
   subroutine check_sums(comm)
     type(weir_communicator), intent(in) :: comm
-    type(weir_sparse_sum) :: charge, least
+    type(weir_sparse_sum) :: charge, least, same, checked
     type(weir_sparse_sum_config) :: config
     type(weir_sparse_sum_statistics) :: did
     integer(int64), allocatable :: indices(:)
@@ -57,6 +57,17 @@ contains
     call expect(size(numbers) == 1 .and. numbers(1) == 6 - ranks .and. indices(1) == 7, 'the least of integers')
     call least%result(indices, values, ierr)
     call expect(ierr == WEIR_ERR_ARGUMENT, 'a result of another type')
+
+    call same%create(comm, weir_sparse_sum_config(count=12, operation=WEIR_SUM_OPERATION_REPRODUCIBLE_SUM))
+    call same%run([7_int64, 7_int64, 7_int64], [merge(1.0e16_real64, 0.0_real64, rank == 0), 1.0_real64, &
+      merge(-1.0e16_real64, 0.0_real64, rank == 0)])
+    call same%result(indices, values)
+    call expect(size(values) == 1 .and. values(1) == many, 'a reproducible sum')
+    call checked%create(comm, weir_sparse_sum_config(count=12, type=WEIR_SUM_TYPE_INT32, operation=WEIR_SUM_OPERATION_CHECKED_SUM))
+    call checked%run([7_int64, 7_int64], [huge(1_int32), merge(1_int32, 0_int32, bad)], ierr=ierr)
+    call expect(ierr == WEIR_ERR_ARGUMENT, 'an addition that overflows')
+    call same%destroy()
+    call checked%destroy()
 
     call charge%run([5_int64, merge(13_int64, 6_int64, bad)], [1.0_real64, 2.0_real64], ierr=ierr)
     call expect(ierr == WEIR_ERR_ARGUMENT, 'an index out of range')

@@ -2,6 +2,9 @@
 #include <mpi.h>
 #include <weir/mpi.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 #include <weir/sums.hpp>
@@ -72,6 +75,43 @@ TEST_CASE("a wrong index on one rank is the same error on all") {
       "sum 'mesh', rank " + std::to_string(comm.size() - 1) + ": index 60000 of entry 1 is out of range: indices are 0 to 59999");
   sum.run(SumInput::entries(std::vector<std::int32_t>{5}, std::vector<double>{1}));
   REQUIRE(sum.result<double>().values[0] == comm.size());
+}
+
+TEST_CASE("a reproducible sum has the bits that one rank alone gives it") {
+  const Communicator all(MPI_COMM_WORLD), alone(MPI_COMM_SELF);
+  Dice dice(8);
+  std::vector<std::int64_t> indices, mine_indices;
+  std::vector<double> values, mine_values;
+  for (int i = 0; i < 5000; ++i) {
+    indices.push_back(dice.between(0, count - 1) / (dice.chance(50) ? 1 : 1000));
+    values.push_back(std::ldexp(static_cast<double>(dice.between(-1000000, 1000000)), dice.small(-900, 900)));
+    if (dice.small(0, all.size() - 1) != all.rank()) continue;
+    mine_indices.push_back(indices.back());
+    mine_values.push_back(values.back());
+  }
+  for (const std::string algorithm : {"auto", "gather", "split"}) {
+    const SparseSumConfig config{.count = count, .operation = SumOperation::reproducible_sum, .algorithm = algorithm};
+    SparseSum over_all(all, config), over_one(alone, config);
+    over_all.run(SumInput::entries(mine_indices, mine_values));
+    over_one.run(SumInput::entries(indices, values));
+    const SumView<double> sum = over_all.result<double>(), expected = over_one.result<double>();
+    INFO(algorithm);
+    REQUIRE(std::equal(sum.indices.begin(), sum.indices.end(), expected.indices.begin(), expected.indices.end()));
+    REQUIRE(std::equal(sum.values.begin(), sum.values.end(), expected.values.begin(), expected.values.end()));
+  }
+}
+
+TEST_CASE("an addition that overflows is the same error on all ranks") {
+  const Communicator comm(MPI_COMM_WORLD);
+  SparseSum sum(comm, {.count = count, .type = SumType::int32, .operation = SumOperation::checked_sum, .name = "mesh"});
+  const std::int32_t large = std::numeric_limits<std::int32_t>::max() / (2 * comm.size()) + 1;
+  std::vector<std::int32_t> dense(count, 7);
+  const std::vector<std::int64_t> indices = {9, 11, 11};
+  REQUIRE_THROWS_WITH(sum.run(SumInput::entries(indices, std::vector<std::int32_t>{1, large, large}), SumOutput::write(dense)),
+                      Catch::Contains("an addition at index 11 overflows int32"));
+  REQUIRE(dense == std::vector<std::int32_t>(count, 7));
+  sum.run(SumInput::entries(indices, std::vector<std::int32_t>{1, large - 1, large - 1}), SumOutput::write(dense));
+  REQUIRE(dense[11] == (large - 1) * 2 * comm.size());
 }
 
 }  // namespace weir::test

@@ -52,6 +52,30 @@ def test_types_and_operations(comm, type, operation):
         assert found.values.dtype == type and dict(zip(found.indices.tolist(), found.values.tolist())) == expected
 
 
+def test_reproducible_sum(comm):
+    """A sum has the same bits whichever rank gives which entry; so its large terms cancel."""
+    terms = np.array([1e16, 1, -1e16, 1, 0.5] * 3)
+    mine = terms[comm.rank :: comm.size]
+    with weir.SparseSum(comm, count=12, operation="reproducible_sum") as total:
+        assert total.run(np.full(len(mine), 7), mine).values.tolist() == [7.5]
+    with pytest.raises(weir.ArgumentError, match="algorithm 'dense' cannot make a reproducible_sum of float64"):
+        weir.SparseSum(comm, count=12, operation="reproducible_sum", algorithm="dense")
+
+
+def test_checked_sum(comm):
+    """An addition that overflows on the last rank is an error on all, and leaves arrays alone."""
+    field = np.full(12, 5, np.int32)
+    with weir.SparseSum(comm, count=12, type="int32", operation=weir.SumOperation.checked_sum, name="hits") as total:
+        for values in [[2**31 - 1, 1], [2**31 - 5, 0]]:  # in its entries, and in its array
+            mine = np.array(values if is_last(comm) else [0, 0], np.int32)
+            with pytest.raises(weir.ArgumentError, match="an addition at index 3 overflows int32: take int64"):
+                total.run(np.array([3, 3]), mine, output=field, add=True)
+            assert field.tolist() == [5] * 12
+        assert total.run(np.array([3, 3]), np.array([1, 1], np.int32)).values.tolist() == [2 * comm.size]
+    with pytest.raises(weir.ArgumentError, match="only sums of int32 or int64 can be checked"):
+        weir.SparseSum(comm, count=12, operation="checked_sum")
+
+
 def test_refusals(comm):
     """Wrong arguments of the last rank are an error on all, and the next run is right."""
     values, indices = np.ones(2), np.array([1, 4])

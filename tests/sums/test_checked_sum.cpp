@@ -128,17 +128,17 @@ TEST_CASE("checked_sum is the sum, or an error if an addition overflows in the o
 TEST_CASE("additions that overflow are the same error on all ranks", "[sums]") {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::lowest();
   constexpr std::int32_t narrow_most = std::numeric_limits<std::int32_t>::max();
-  // Of one rank:
+  // entries of one rank
   check_overflow<std::int32_t>({{{5, narrow_most}, {5, 1}}},
                                "sum 'hits', rank 0: an addition at index 5 overflows int32: take int64");
   check_overflow<std::int64_t>({{{5, 1}}, {{8, 2}, {5, least}, {5, -1}, {2, 1}}, {}},
                                "sum 'hits', rank 1: an addition at index 5 overflows int64: take float64");
-  // Of two ranks:
+  // entries of two ranks
   check_overflow<std::int32_t>({{{1, 5}, {5, narrow_most}}, {{5, 1}}}, ": an addition at index 5 overflows int32: take int64");
   check_overflow<std::int64_t>({{{9, least}}, {}, {{3, 4}}, {{9, -1}}, {}}, ": an addition at index 9 overflows int64");
-  // Even if the sum would come back:
+  // and one that the sum would come back from
   check_overflow<std::int64_t>({{{0, most}}, {{0, 1}}, {{0, -1}}}, ": an addition at index 0 overflows int64");
-  // In the middle of long lists:
+  // in the middle of lists
   SumList<std::int32_t> lower, upper;
   for (std::int64_t i = 0; i < 10; ++i) lower.push_back({i, i == 6 ? narrow_most : 1});
   for (std::int64_t i = 0; i < 10; ++i) upper.push_back({i, 1});

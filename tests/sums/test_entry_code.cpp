@@ -54,6 +54,29 @@ TEST_CASE("indices and values arrive as they were", "[sums]") {
   }
 }
 
+TEST_CASE("indices that repeat arrive as they were", "[sums]") {
+  Dice dice(5);
+  for (const std::int64_t range :
+       {std::int64_t{1}, std::int64_t{2}, std::int64_t{64}, std::int64_t{1000}, (std::int64_t{1} << 40) + 3}) {
+    for (const std::int64_t count : {1, 2, 63, 64, 65, 1000}) {
+      for (const std::int64_t places : {std::int64_t{1}, std::int64_t{9}, range}) {
+        const std::int64_t base = dice.between(0, 1) * ((std::int64_t{1} << 33) + 1);
+        std::vector<std::int64_t> indices(static_cast<std::size_t>(count)), back(indices.size());
+        for (std::int64_t& index : indices) index = base + dice.between(0, std::min(places, range) - 1);
+        std::sort(indices.begin(), indices.end());
+        std::vector<std::uint64_t> message(static_cast<std::size_t>(index_bytes(count, range, true)) / 8 + 1, 0x5555);
+        auto* const bytes = reinterpret_cast<std::byte*>(message.data());
+        encode_indices(indices.data(), count, base, range, bytes, true);
+        decode_indices(bytes, count, base, range, back.data(), true);
+        INFO("range " << range << " count " << count << " places " << places);
+        REQUIRE(back == indices);
+        REQUIRE(message.back() == 0x5555);
+        REQUIRE(message_bytes<float>(count, range, true) <= most_message_bytes(sizeof(float), count, 1, range));
+      }
+    }
+  }
+}
+
 TEST_CASE("damaged indices are an error, or other indices that ascend", "[sums]") {
   Dice dice(2);
   for (const std::int64_t range : {std::int64_t{400}, std::int64_t{100000}, std::int64_t{1} << 45}) {
