@@ -55,7 +55,7 @@ def test_types_and_operations(comm, type, operation):
 def test_reproducible_sum(comm):
     """A sum has the same bits whichever rank gives which entry; so its large terms cancel."""
     terms = np.array([1e16, 1, -1e16, 1, 0.5] * 3)
-    mine = terms[comm.rank :: comm.size]
+    mine = terms[comm.rank :: comm.size].copy()
     with weir.SparseSum(comm, count=12, operation="reproducible_sum") as total:
         assert total.run(np.full(len(mine), 7), mine).values.tolist() == [7.5]
     with pytest.raises(weir.ArgumentError, match="algorithm 'dense' cannot make a reproducible_sum of float64"):

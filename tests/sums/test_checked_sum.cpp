@@ -153,6 +153,22 @@ TEST_CASE("a checked sum that overflows the caller's array on one rank touches n
   check_overflow<std::int32_t>({all, all, all}, "sum 'hits', rank 1: an addition at index ", most - 2);
 }
 
+TEST_CASE("a checked sum that ends with a run in flight finishes it for the others, and leaves its output alone", "[sums]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    for (const std::string& algorithm : algorithms_of_sums()) {
+      std::vector<std::int64_t> output(10, 7);
+      {
+        SparseSum sum = make<std::int64_t>(comm, 10, algorithm);
+        Operation operation = sum.start(SumInput::dense(std::vector<std::int64_t>(10, 1)), SumOutput::add(output));
+        if (comm.rank() != 1) operation.wait();
+      }
+      check.that(output == std::vector<std::int64_t>(10, comm.rank() == 1 ? 7 : 10), algorithm);
+    }
+  });
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("only sums of integers can be checked", "[sums]") {
   for (const SumType type : {SumType::float32, SumType::float64}) {
     REQUIRE(unlike_errors(3, WEIR_ERR_ARGUMENT, "only sums of int32 or int64 can be checked", [&](Communicator& comm) {
