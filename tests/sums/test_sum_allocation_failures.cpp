@@ -32,6 +32,23 @@ TEST_CASE("memory runs out while a sum is made and runs", "[failures]") {
   }
 }
 
+TEST_CASE("memory runs out while a region of a reproducible sum grows", "[failures]") {
+  const std::vector<std::int64_t> indices(300, 7);
+  const std::vector<double> values(300, 1);
+  for (const FailingRank& machine : machines) {
+    fail_every_allocation(
+        "split", machine.ranks, machine.victim, machine.description, [&](FailingCalls& calls, Communicator& comm) {
+          const auto call = [&] {
+            SparseSum sum(
+                comm, {.count = 1000, .operation = SumOperation::reproducible_sum, .expected_entries = 2, .algorithm = "split"});
+            sum.run(SumInput::entries(indices, values));
+          };
+          if (calls.fail(comm.rank(), "split", {}, {}, call) == FailingCalls::Verdict::wrong) return;
+          calls.call(comm.rank(), "another one afterwards", {}, {}, {FailingCalls::Verdict::right}, call);
+        });
+  }
+}
+
 TEST_CASE("after memory ran out once for longer lists, the same sum goes on", "[failures]") {
   std::vector<std::int64_t> indices(3000);
   std::iota(indices.rbegin(), indices.rend(), 0);
