@@ -12,7 +12,6 @@
 namespace weir {
 namespace {
 
-constexpr std::int64_t most_values = std::int64_t{1} << 34;
 constexpr std::int64_t fields_of_first = 8, fields_of_other = 16;
 
 struct FirstCard {
@@ -82,8 +81,9 @@ class Sum {
         fail_alike(WEIR_ERR_ARGUMENT, "sum: rank 0 asks for {} sums, and rank {} for {}: all ranks must ask for the same number",
                    cards[0].fields, rank, cards[rank].fields);
     }
-    if (values > most_values)
-      fail_alike(WEIR_ERR_ARGUMENT, "sum: all ranks together give {} values: at most {} can be added", values, most_values);
+    if (values > ReproducibleTotal::most_values)
+      fail_alike(WEIR_ERR_ARGUMENT, "sum: all ranks together give {} values: at most {} can be added", values,
+                 ReproducibleTotal::most_values);
   }
 
   /// Adds this rank's values of the fields from `begin` on.

@@ -125,9 +125,10 @@ inline constexpr int most_terms = 65536;
 }  // namespace reproducible
 
 /// The sum of values, each rounded to a multiple of one unit. The unit follows from the largest magnitude alone, so the sum does
-/// not depend on the order of the values, nor on how they are divided: sums are merged exactly. At most 2^34 values.
+/// not depend on the order of the values, nor on how they are divided: sums are merged exactly. At most `most_values` values.
 struct ReproducibleTotal {
   static constexpr int width = 28, parts = 4, nothing = -1000;
+  static constexpr std::int64_t most_values = std::int64_t{1} << 34;
 
   int top = nothing;  ///< the largest magnitude is below 2^(width (top + 1)), and not below 2^(width top)
   bool nan = false, above = false, below = false;  ///< NaN, or positive or negative infinity, is among the values
@@ -172,7 +173,7 @@ struct ReproducibleTotal {
   /* Sets out[i], for begin <= i < end, to the sum of terms[j][i] over j < count_of_terms <= reproducible::most_terms, divided by  \
      `divisor`. The sum does not depend on the order of the terms, nor on zeros among them. It is that of the terms rounded to     \
      multiples of 2^-74 of the power of two of the largest; the total and the quotient are rounded in double, then to T. A sum of  \
-     0 is +0. NaN, or infinities of both signs, give a quiet NaN. `out` may be one of the terms. */                            \
+     0 is +0. NaN, or infinities of both signs, give a quiet NaN. `out` may be one of the terms. */                                \
   template <class T>                                                                                                               \
   void reproducible_sum(const T* const* terms, int count_of_terms, std::int64_t begin, std::int64_t end, double divisor, T* out);  \
   /* Adds x[i] to `total`. */                                                                                                      \

@@ -187,14 +187,14 @@ class ArithmeticOf final : public Arithmetic<T> {
 
 template <class T>
 T sum_of_terms(const T* terms, std::int64_t count) {
-  constexpr std::int64_t most_terms = std::int64_t{1} << 34;
   if (count - std::count(terms, terms + count, T{0}) <= 2) {
     T sum = 0;
     for (std::int64_t i = 0; i < count; ++i) sum += terms[i];
     return sum == sum ? sum : std::numeric_limits<T>::quiet_NaN();
   }
-  if (count > most_terms)
-    fail(WEIR_ERR_ARGUMENT, "an index of a sparse sum has {} entries: at most {} can be added", count, most_terms);
+  if (count > ReproducibleTotal::most_values)
+    fail(WEIR_ERR_ARGUMENT, "an index of a sparse sum has {} entries: at most {} can be added", count,
+         ReproducibleTotal::most_values);
   ReproducibleTotal total;
   kernels::host::add_to_total(terms, count, total);
   return static_cast<T>(total.value());
