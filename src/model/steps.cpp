@@ -50,6 +50,8 @@ int crossing_shift(const Group& group, int distance) {
 int crossing_mirror(const Group& group, int doubling, int distance) {
   if (group.per_node >= group.ranks) return 0;
   if (group.per_node == 1) return distance < doubling ? 1 : 0;
+  if (std::has_single_bit(static_cast<unsigned>(group.per_node)) && group.per_node <= doubling && distance < doubling)
+    return distance < group.per_node ? 0 : group.per_node;
   int most = 0;
   for (int first = 0; first < doubling; first += group.per_node) {
     int crossing = 0;

@@ -36,13 +36,12 @@ std::int64_t count_nonzeros(const T* array, std::int64_t count) {
 template <class T>
 class TypedSum final : public SparseSumImpl, private SumGrowth {
  public:
-  TypedSum(const std::shared_ptr<CommunicatorState>& communicator, const SparseSumConfig& configuration, Lease lease,
-           Level outermost)
+  TypedSum(const std::shared_ptr<CommunicatorState>& communicator, const SparseSumConfig& configuration, Lease lease)
       : SparseSumImpl(communicator, configuration, std::move(lease)),
         row_(find_sum(config.algorithm)),
         arithmetic_(make_arithmetic<T>(config.operation)),
         machine_(comm->agreed_machine().machine),
-        link_(machine_.link(outermost)),
+        places_(make_problem(comm->topology, 0, 0)),
         memory_(comm->topology.size()),
         cards_(static_cast<std::size_t>(comm->topology.size())),
         card_scratch_(cards_.size()),
@@ -202,7 +201,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   }
 
   [[nodiscard]] const SumRow& row_for(const SumProblem& problem) const {
-    return row_ != nullptr ? *row_ : choose_sum(machine_, link_, problem);
+    return row_ != nullptr ? *row_ : choose_sum(model::Setting(machine_, places_), problem);
   }
   [[nodiscard]] bool suffices(const SumNeed& need) const {
     return std::equal(need.entries.begin(), need.entries.end(), have_.entries.begin(), std::less_equal<>()) &&
@@ -351,7 +350,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   const SumRow* row_;  // null: automatic
   std::unique_ptr<Arithmetic<T>> arithmetic_;
   Machine machine_;
-  Link link_;
+  Problem places_;  // where the ranks are
   SumMemory<T> memory_;
   SumNeed have_;
   bool logged_ = false;
@@ -392,17 +391,9 @@ std::shared_ptr<SparseSumImpl> make_sparse_sum(const std::shared_ptr<Communicato
   });
   Lease lease = open_agreed(*comm, card, {"sum", card_fields<SparseSumConfig>(), {"algorithm"}}, config.name);
   static_cast<void>(comm->agreed_machine());
-  // The outermost level of all ranks: they must choose alike.
-  std::int32_t mine = 0;
-  for (int rank = 0; rank < comm->topology.size(); ++rank)
-    mine = std::max(mine, static_cast<std::int32_t>(comm->topology.level(comm->topology.rank(), rank)));
-  std::int32_t outermost = 0;
-  for (const std::int32_t level : comm->share("making a sum", mine)) outermost = std::max(outermost, level);
   std::shared_ptr<SparseSumImpl> made;
   comm->agree("making a sum", "sum", config.name, [&] {
-    const auto make = [&]<class T>(T) {
-      made = std::make_shared<TypedSum<T>>(comm, config, std::move(lease), static_cast<Level>(outermost));
-    };
+    const auto make = [&]<class T>(T) { made = std::make_shared<TypedSum<T>>(comm, config, std::move(lease)); };
     switch (config.type) {
       case SumType::float32:
         return make(float{});

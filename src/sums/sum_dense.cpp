@@ -124,14 +124,18 @@ SumNeed need_of_dense(const SumProblem& problem) {
   return {{0, 0, problem.most_entries()}, {bytes, bytes}};
 }
 
-double cost_of_dense(const Machine& machine, const Link& link, const SumProblem& problem) {
-  const double ranks = problem.ranks, count = static_cast<double>(problem.count);
-  const double bytes = count * (static_cast<double>(problem.value_size) + 1.0 / 8), sent = (ranks - 1) / ranks * bytes;
+model::StepCost cost_of_dense(const model::Setting& setting, const SumProblem& problem) {
+  const Rates rates = rates_of_sums(setting.machine);
+  const double ranks = problem.ranks, count = static_cast<double>(problem.count),
+               value_size = static_cast<double>(problem.value_size);
+  const double block = count / ranks * (value_size + 1.0 / 8);
   const double sum = expected_union(static_cast<double>(problem.total), problem.ranks, count);
-  double seconds = link.latency + (ranks - 2) * link.overhead + sent / link.exchange + count / machine.rates.fill +
-                   sent / machine.rates.add + (problem.scatters ? sum / ranks : sum) / machine.rates.decode;
-  if (!problem.scatters) seconds += (ranks - 1) * link.latency + sent / link.exchange;
-  return seconds;
+  model::StepCost cost = setting.network.all_to_all(setting.all, block, dense_window);
+  // `fill` was measured with elements of 4 bytes.
+  cost.seconds += count * value_size / 4 / rates.fill + static_cast<double>(problem.largest) / rates.encode +
+                  (ranks - 1) * block / rates.add + (problem.scatters ? sum / ranks : sum) / rates.decode;
+  if (!problem.scatters) cost += setting.network.ring_allgather(setting.all, block);
+  return cost;
 }
 
 }  // namespace

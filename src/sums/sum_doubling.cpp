@@ -86,21 +86,31 @@ SumNeed need_of_doubling(const SumProblem& problem) {
   return {{both, both, both}, {bytes, bytes}};
 }
 
-double cost_of_doubling(const Machine& machine, const Link& link, const SumProblem& problem) {
-  const double count = static_cast<double>(problem.count), mean = static_cast<double>(problem.total) / problem.ranks;
-  const bool power_of_two = std::has_single_bit(static_cast<unsigned>(problem.ranks));
-  double seconds = 0;
-  for (int ranks = 1; ranks < problem.ranks; ranks *= 2) {
-    const double entries = expected_union(mean * ranks, ranks, count);
-    // Ranks beyond a power of two send one list more, and receive the sum.
-    const int times = ranks == 1 && !power_of_two ? 2 : 1;
-    seconds += times * (2 * link.latency + expected_bytes(entries, count, problem.value_size) / link.exchange +
-                        entries / machine.rates.decode + 2 * entries / machine.rates.merge);
+model::StepCost cost_of_doubling(const model::Setting& setting, const SumProblem& problem) {
+  const model::Network& network = setting.network;
+  const Rates rates = rates_of_sums(setting.machine);
+  const double count = static_cast<double>(problem.count), list = static_cast<double>(problem.total) / problem.ranks;
+  const int groups = static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.ranks)));
+  const bool has_pairs = groups < problem.ranks;
+  model::StepCost cost;
+  // A list, after its length; the receiver decodes and merges what it lacks.
+  const auto add = [&](const auto& message, double entries, double merged) {
+    cost += message(8.0);
+    cost += message(expected_bytes(entries, count, problem.value_size));
+    cost.seconds += entries / rates.encode + entries / rates.decode + merged / rates.merge;
+  };
+  const auto in_pair = [&](double bytes) { return network.tree_level(setting.all, 1, bytes); };
+  if (has_pairs) add(in_pair, list, 2 * list);
+  // Behind pairs, no partner is taken to be on the same node.
+  const bool across = has_pairs && setting.problem.nodes > 1;
+  const model::Group all = across ? model::Group{groups, 1, setting.all.per_node} : setting.all;
+  for (int distance = 1; distance < groups; distance *= 2) {
+    const int ranks = has_pairs ? std::min(problem.ranks, 2 * distance) : distance;  // in the largest list
+    const double entries = expected_union(list * ranks, ranks, count);
+    add([&](double bytes) { return network.mirror(all, distance, bytes); }, entries, 2 * entries);
   }
-  if (power_of_two) return seconds;
-  const double entries = expected_union(mean * problem.ranks, problem.ranks, count);
-  return seconds + 2 * link.latency + expected_bytes(entries, count, problem.value_size) / link.exchange +
-         entries / machine.rates.decode;
+  if (has_pairs) add(in_pair, expected_union(list * problem.ranks, problem.ranks, count), 0);
+  return cost;
 }
 
 }  // namespace

@@ -52,12 +52,12 @@ SumNeed need_of_gather(const SumProblem& problem) {
   return {{problem.total, problem.total, 0}, {problem.message_bytes(problem.total, problem.ranks), 0}};
 }
 
-double cost_of_gather(const Machine& machine, const Link& link, const SumProblem& problem) {
-  const double ranks = problem.ranks, steps = steps_of(problem.ranks), total = static_cast<double>(problem.total);
-  const double list = expected_bytes(total / ranks, static_cast<double>(problem.count), problem.value_size);
-  const double bytes = (ranks - 1) * list;
-  const double messages = bytes + list >= ring_from_bytes ? ranks - 1 : steps;
-  return messages * link.latency + bytes / link.exchange + total / machine.rates.decode + total * steps / machine.rates.merge;
+model::StepCost cost_of_gather(const model::Setting& setting, const SumProblem& problem) {
+  const Rates rates = rates_of_sums(setting.machine);
+  const double count = static_cast<double>(problem.count), list = static_cast<double>(problem.total) / problem.ranks;
+  model::StepCost cost = gather_blocks(setting, expected_bytes(list, count, problem.value_size));
+  cost.seconds += list / rates.encode + (problem.ranks - 1) * list / rates.decode + merge_seconds(setting, problem, list, count);
+  return cost;
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "collectives/regions.hpp"
-#include "model/machine.hpp"
+#include "model/stages.hpp"
 #include "sums/arithmetic.hpp"
 #include "sums/entries.hpp"
 
@@ -89,8 +89,8 @@ using SumFunction = task<Entries<T>> (*)(Channel, SumRun<T>&);
 
 struct SumRow {
   std::string_view name, description;
-  /// Returns the predicted seconds.
-  double (*cost)(const Machine& machine, const Link& link, const SumProblem& problem);
+  /// Returns what a run costs after its first control message. `setting` says where the ranks are; its count and k do not matter.
+  model::StepCost (*cost)(const model::Setting& setting, const SumProblem& problem);
   /// Returns what a run needs. Most algorithms never need more; split may grow further.
   SumNeed (*need)(const SumProblem& problem);
   /// Brings all entries of an index to one place before it combines any, and lets messages have an index several times.
@@ -108,14 +108,26 @@ constexpr auto sum_functions = std::make_tuple(&Algorithm<float>::run, &Algorith
 const SumRow* find_sum(std::string_view name);
 /// Throws Error(WEIR_ERR_ARGUMENT) if the operation does not go with the type, or with the algorithm, naming those that do.
 void check_operation(const SparseSumConfig& config);
+/// Returns whether the row can make the sum.
+[[nodiscard]] inline bool can_make(const SumRow& row, const SumProblem& problem) { return row.keeps_terms || !problem.keeps_terms; }
+/// Returns what a run costs by a row that can make the sum.
+[[nodiscard]] model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem);
 /// Returns the row that is predicted to end first. Costs are made of additions, multiplications and divisions alone, which give the
 /// same bits on every processor, so that all ranks choose alike.
-[[nodiscard]] const SumRow& choose_sum(const Machine& machine, const Link& link, const SumProblem& problem);
+[[nodiscard]] const SumRow& choose_sum(const model::Setting& setting, const SumProblem& problem);
 
-/// Returns the entries of a sum of `ranks` lists with `total` entries together, of random indices.
+// Parts of costs. Indices are taken as random.
+
+/// Returns the machine's rates, those of merging and of messages for entries of sums.
+[[nodiscard]] Rates rates_of_sums(const Machine& machine);
+/// Returns the entries of a sum of `ranks` lists with `total` entries together.
 [[nodiscard]] double expected_union(double total, int ranks, double count);
 /// Returns the bytes of a message.
 [[nodiscard]] double expected_bytes(double entries, double range, std::int64_t value_size);
+/// Returns the cost of gathering a block of `bytes` from every rank, by allgatherv or, if blocks are long, by allgatherv_ring.
+[[nodiscard]] model::StepCost gather_blocks(const model::Setting& setting, double bytes);
+/// Returns the seconds of merge_parts with `entries` from every rank, all in the same `range`.
+[[nodiscard]] double merge_seconds(const model::Setting& setting, const SumProblem& problem, double entries, double range);
 
 /// Returns log2 P, rounded up.
 [[nodiscard]] int steps_of(int ranks);

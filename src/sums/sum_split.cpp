@@ -214,20 +214,32 @@ struct SplitSum {
 
 SumNeed need_of_split(const SumProblem& problem) { return need_for_region(problem, most_of_region(problem)); }
 
-double cost_of_split(const Machine& machine, const Link& link, const SumProblem& problem) {
-  const double ranks = problem.ranks, steps = steps_of(problem.ranks), count = static_cast<double>(problem.count);
-  const double total = static_cast<double>(problem.total), region = total / ranks;
-  const double sum = expected_union(total, problem.ranks, count);
-  // Twice a message to everybody, most of whose latency overlaps.
-  double seconds = 2 * (link.latency + (ranks - 2) * link.overhead);
-  const double imbalance = static_cast<double>(problem.largest) * ranks / std::max(total, 1.0);
-  seconds += imbalance * (ranks - 1) * expected_bytes(region / ranks, count / ranks, problem.value_size) / link.exchange;
-  seconds += region / machine.rates.decode + region * steps / machine.rates.merge;
-  if (problem.scatters) return seconds;
-  const double samples = 8.0 * samples_of_rank(problem.ranks) * (ranks - 1);
-  const double bytes = (ranks - 1) * expected_bytes(sum / ranks, count / ranks, problem.value_size);
-  const double messages = bytes >= ring_from_bytes ? ranks - 1 : steps;
-  return seconds + (2 * steps + messages) * link.latency + (samples + bytes) / link.exchange + sum / machine.rates.decode;
+model::StepCost cost_of_split(const model::Setting& setting, const SumProblem& problem) {
+  const model::Network& network = setting.network;
+  const Rates rates = rates_of_sums(setting.machine);
+  const double ranks = problem.ranks, total = static_cast<double>(problem.total), largest = static_cast<double>(problem.largest);
+  const double range = static_cast<double>(problem.count) / ranks, part = total / ranks / ranks;
+
+  // 1. regions, which all ranks find by sorting all samples
+  model::StepCost cost;
+  if (!problem.scatters) {
+    const int samples = samples_of_rank(problem.ranks);
+    cost += network.allgather(setting.all, 8.0 * samples);
+    cost.seconds += ranks * samples * steps_of(problem.ranks * samples) / rates.merge;
+  }
+  // 2. numbers of entries, which are all in flight at once
+  cost += network.all_to_all(setting.all, 8, problem.ranks);
+  if (problem.scatters || problem.keeps_terms) cost += network.allreduce_control(setting.all, 8);
+  // 3. exchange, which the rank with the longest list ends last
+  cost += network.all_to_all(setting.all, expected_bytes(largest / ranks, range, problem.value_size), split_window);
+  cost.seconds += largest / rates.encode + (ranks - 1) * part / rates.decode + merge_seconds(setting, problem, part, range);
+  if (problem.scatters) return cost;
+  // 4. gather
+  const double sum = expected_union(total, problem.ranks, static_cast<double>(problem.count)) / ranks;
+  cost += network.allgather(setting.all, 8);
+  cost += gather_blocks(setting, expected_bytes(sum, range, problem.value_size));
+  cost.seconds += sum / rates.encode + (ranks - 1) * sum / rates.decode;
+  return cost;
 }
 
 }  // namespace

@@ -280,7 +280,8 @@ TEST_CASE("auto takes only algorithms that keep terms for a reproducible_sum", "
   for (const int ranks : {2, 64}) {
     for (const std::int64_t each : {1, 40000, 1 << 22}) {
       const sums::SumProblem problem{ranks, 1 << 22, ranks * each, each, 8, false, true};
-      REQUIRE(choose_sum(machine, machine.link(Level::system), problem).keeps_terms);
+      const Problem places{.ranks = ranks, .nodes = ranks};
+      REQUIRE(choose_sum(model::Setting(machine, places), problem).keeps_terms);
     }
   }
 }

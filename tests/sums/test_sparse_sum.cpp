@@ -340,7 +340,8 @@ TEST_CASE("automatic choice goes by the numbers of entries", "[sums]") {
   const Machine& machine = builtin_machine();
   const auto chosen = [&](int ranks, std::int64_t each, bool scatters = false) {
     const sums::SumProblem problem{ranks, 1 << 22, ranks * each, each, 8, scatters};
-    return choose_sum(machine, machine.link(Level::system), problem).name;
+    const Problem places{.ranks = ranks, .nodes = ranks};
+    return choose_sum(model::Setting(machine, places), problem).name;
   };
   REQUIRE((chosen(64, 1) == "gather" || chosen(64, 1) == "doubling"));
   REQUIRE(chosen(64, 40000) == "split");
