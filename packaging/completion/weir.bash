@@ -61,7 +61,7 @@ _weir() {
       words="uniform clustered powerlaw" ;;
     "bench sum --algorithm")
       words="all auto gather split doubling dense" list=yes ;;
-    "bench sum --type")
+    "bench sum --type" | "predict --type")
       words="float32 float64 int32 int64" ;;
     "bench sum --operation")
       words="checked_sum max min reproducible_sum sum" ;;
@@ -100,8 +100,8 @@ _weir() {
         "bench datacache") words="-h --help --path --samples --sample-bytes --batch --pack --epochs --threads --in-flight --compute-ms --folder --json" ;;
         "bench checkpoint") words="-h --help --size --folder --compression --iterations --steps --count --batch --json" ;;
         "calibrate") words="-h --help --output --seconds" ;;
-        "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --compressor --compressor-parameters --wire
-          --values --json" ;;
+        "predict") words="-h --help --machine --network --count --density --nodes --ranks-per-node --sum --type --compressor
+          --compressor-parameters --wire --values --json" ;;
         "selftest") words="-h --help --count --density --steps --seconds --json" ;;
         "trace") words="merge summary diagnose -h --help" ;;
         "trace merge") words="-h --help --communicator --output" folders=yes ;;

@@ -1,4 +1,4 @@
-// weir predict: predicts the time of every algorithm on a machine, without running anything.
+// weir predict: predicts the time of every algorithm of allreduce, or of exact sparse sums, without running anything.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,7 +8,9 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <weir/sums.hpp>
 
+#include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_compressors.hpp"
@@ -17,6 +19,7 @@
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
 #include "model/lookup.hpp"
+#include "sums/sum_row.hpp"
 
 namespace weir::cli {
 namespace {
@@ -27,6 +30,7 @@ constexpr std::array bandwidth_units = {Unit{"kbit", 1e3 / 8}, Unit{"Mbit", 1e6 
 constexpr std::array time_units = {Unit{"ns", 1e-9}, Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1}};
 // The cost of a message among many in flight, as a share of the latency; the same as in the built-in machine.
 constexpr double overhead_share = 0.15;
+constexpr std::int64_t most_of_gradient = 4294967295, most_of_sum = std::int64_t{1} << 40;
 
 template <std::size_t N>
 std::optional<double> quantity(std::string_view text, const std::array<Unit, N>& units) {
@@ -70,6 +74,8 @@ struct Options {
   std::int64_t count = 4194304;
   double density = 0.01;
   int nodes = 2, ranks_per_node = 1;
+  bool sum = false;  ///< predict sums, of this type:
+  SumType type = SumType::float64;
 };
 
 Problem problem_of(const Options& options) {
@@ -163,8 +169,22 @@ Rows rows_of(const std::vector<Candidate>& list, const Allowed& allowed) {
   return rows;
 }
 
-void print(Rows rows, const std::vector<Candidate>& list, const Allowed& allowed) {
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].set("name", full_name(list[i], allowed));
+/// What --json writes, and what is printed.
+struct Predictions {
+  Rows rows;
+  std::string verdict, chosen;  ///< chosen: the sum that `auto` takes; what an allreduce takes also depends on the plan
+  Rows shown{};                 ///< `rows`, with full names
+};
+
+Predictions predict_allreduce(const Machine& machine, const Problem& problem, const Allowed& allowed) {
+  const std::vector<Candidate> list = predict(machine, problem, allowed);
+  Predictions result{rows_of(list, allowed), verdict(list, allowed), ""};
+  result.shown = result.rows;
+  for (std::size_t i = 0; i < list.size(); ++i) result.shown[i].set("name", full_name(list[i], allowed));
+  return result;
+}
+
+void print_allreduce(const Rows& rows) {
   print_table(rows,
               "{name:<20+} {total_ms:>10.3f} {select_ms:>9.3f} {in_node_ms:>9.3f} {exchange_ms:>9.3f} {apply_ms:>9.3f} "
               "{bytes_in_node:>14.0f} {bytes_across:>14.0f} {to_dense:>9.3f}",
@@ -173,6 +193,54 @@ void print(Rows rows, const std::vector<Candidate>& list, const Allowed& allowed
       "\ntotal, select, in node, exchange, apply: ms of one allreduce; in node: the stages that stay in nodes; bytes: sent in it "
       "by the\n"
       "busiest rank, to its own node and to others; to dense: total ms over that of the fastest dense algorithm\n");
+}
+
+/// Predicts every sum, and the fastest dense allreduce of the same array.
+Predictions predict_sums(const Machine& machine, Problem problem, SumType type) {
+  problem.value_bytes = type == SumType::float32 || type == SumType::int32 ? 4 : 8;
+  const std::vector<Candidate> list = predict(machine, problem, {});
+  const Candidate& dense = best_dense(list, {});
+  const model::Setting setting(machine, problem);
+  const sums::SumProblem sum{problem.ranks, problem.count, problem.ranks * problem.k, problem.k, problem.value_bytes};
+  const sums::SumRow& best = choose_sum(setting, sum);
+
+  Predictions result;
+  const auto add = [&](std::string_view collective, std::string_view name, double seconds, const auto& cost) {
+    result.rows.push_back({{"collective", collective},
+                           {"algorithm", name},
+                           {"total_ms", seconds * 1e3},
+                           {"bytes_in_node", cost.bytes_in_node},
+                           {"bytes_across", cost.bytes_across},
+                           {"to_dense", seconds / dense.cost.seconds()}});
+  };
+  for (const sums::SumRow* row : sums::sum_registry()) {
+    const model::StepCost cost = cost_of_sum(*row, setting, sum);
+    add("sum", row->name, cost.seconds, cost);
+  }
+  add("allreduce", dense.algorithm, dense.cost.seconds(), dense.cost);
+  std::stable_sort(result.rows.begin(), result.rows.end(),
+                   [](const JsonValue& a, const JsonValue& b) { return number_of(a, "total_ms") < number_of(b, "total_ms"); });
+  result.shown = result.rows;
+  for (JsonValue& row : result.shown) {
+    const std::string name = row.view().at("algorithm").string(), collective = row.view().at("collective").string();
+    row.set("name", fmt::format("{} {}", name == best.name ? '>' : ' ', collective == "sum" ? name : "allreduce, " + name));
+  }
+  const double best_ms = cost_of_sum(best, setting, sum).seconds * 1e3, dense_ms = dense.cost.seconds() * 1e3;
+  result.chosen = best.name;
+  result.verdict = best_ms < dense_ms ? fmt::format("cheapest: {}, {:.3f} ms, {:.1f} times as fast as {}", best.name, best_ms,
+                                                    dense_ms / best_ms, dense.algorithm)
+                                      : fmt::format("take an allreduce: {} takes {:.3f} ms, the cheapest sum, {}, {:.3f} ms",
+                                                    dense.algorithm, dense_ms, best.name, best_ms);
+  return result;
+}
+
+void print_sums(const Rows& rows) {
+  print_table(rows, "{name:<24+} {total_ms:>10.3f} {bytes_in_node:>14.0f} {bytes_across:>14.0f} {to_dense:>9.3f}",
+              {"  algorithm", "total ms", "bytes in node", "bytes across", "to dense"});
+  fmt::print(
+      "\n>: what auto takes; total: ms of one sum; bytes: sent in it by the busiest rank, to its own node and to others; to "
+      "dense: total ms\n"
+      "over that of the fastest dense allreduce. Entries are taken as random, and as many on each rank.\n");
 }
 
 /// Returns the machine, with the given network, if any.
@@ -209,9 +277,13 @@ void run(const Options& options) {
   problem.shared_memory = settings.shared_memory;
   if (problem.ranks == 1)
     throw Error(WEIR_ERR_ARGUMENT, "one rank exchanges nothing: set --nodes or --ranks-per-node to 2 or more");
-  const std::vector<Candidate> list = predict(found.machine, problem, allowed);
+  if (!options.sum && options.count > most_of_gradient)
+    fail(WEIR_ERR_ARGUMENT, "--count is {}: a gradient has at most {} elements; only with --sum there may be more", options.count,
+         most_of_gradient);
+  const Predictions predictions =
+      options.sum ? predict_sums(found.machine, problem, options.type) : predict_allreduce(found.machine, problem, allowed);
   const std::string silence = why_no_verdict(found.machine, problem, !options.network.empty());
-  const std::string conclusion = silence.empty() ? verdict(list, allowed) : silence;
+  const std::string conclusion = silence.empty() ? predictions.verdict : silence;
   fmt::print("machine: {}\n", found.origin);
   if (!silence.empty()) {
     const bool has_network = found.machine.has(Level::switch_group) || found.machine.has(Level::system);
@@ -219,29 +291,37 @@ void run(const Options& options) {
                                     ? "these are round figures, not this machine's"
                                     : "the network between nodes is priced like the inside of a node: all times are far too short");
   }
-  fmt::print("allreduce of {} float32, density {:.4g}, {} of {}\n\n", problem.count, options.density,
+  fmt::print("{} of {} {}, density {:.4g}, {} of {}\n\n", options.sum ? "sum" : "allreduce", problem.count,
+             options.sum ? name_of(options.type) : "float32", options.density,
              count_text(static_cast<std::size_t>(options.nodes), "node"),
              count_text(static_cast<std::size_t>(options.ranks_per_node), "rank"));
-  const Rows rows = rows_of(list, allowed);
-  print(rows, list, allowed);
-  fmt::print("\n{}\nThese are prices only; what compressing does to accuracy: docs/compressors.md\n", conclusion);
-  if (!options.json.empty())
-    write_json({{"machine", found.origin}, {"verdict", conclusion}, {"predictions", list_of(rows)}}, options.json);
+  (options.sum ? print_sums : print_allreduce)(predictions.shown);
+  fmt::print("\n{}\n", conclusion);
+  if (!options.sum) fmt::print("These are prices only; what compressing does to accuracy: docs/compressors.md\n");
+  if (options.json.empty()) return;
+  JsonValue file{{"machine", found.origin}, {"verdict", conclusion}, {"predictions", list_of(predictions.rows)}};
+  if (options.sum) file.set("chosen", predictions.chosen);
+  write_json(file, options.json);
 }
 
 }  // namespace
 
 void add_predict(Command& app) {
-  auto [command, options] = app.add("predict", "Predict the time of every allreduce algorithm on a machine, by formula", run);
+  auto [command, options] =
+      app.add("predict", "Predict the time of every algorithm of allreduce, or of sparse sums, on a machine, by formula", run);
   command.option("--machine", options.machine, "machine file of `weir calibrate`; default: the one that Weir finds for this host");
   command.option(
       "--network", options.network,
       "rate of a node in each direction, and latency of a message one way, such as 25Gbit,5us; replaces what the machine's "
       "file has for the network between nodes");
-  command.option("--count", options.count, "elements of the gradient").between(std::int64_t{1}, std::int64_t{4294967295});
-  command.option("--density", options.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
+  command.option("--count", options.count, "elements of the gradient, or of the array to be summed")
+      .between(std::int64_t{1}, most_of_sum);
+  command.option("--density", options.density, "share of entries that sparse algorithms deliver, or that each rank gives to a sum")
+      .between(1e-9, 1.0);
   command.option("--nodes", options.nodes, "number of nodes").between(1, 65536);
   command.option("--ranks-per-node", options.ranks_per_node, "ranks on each node").between(1, 1024);
+  const Option sum = command.flag("--sum", options.sum, "predict exact sparse sums, beside the fastest dense allreduce");
+  add_named(command, "--type", options.type, "type of the elements of a sum").needs(sum);
   std::vector<std::string> names = all_compressors();
   names.insert(names.begin(), {"all", "none"});
   command
@@ -251,13 +331,14 @@ void add_predict(Command& app) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
       .one_of(names)
-      .delimiter(',');
+      .delimiter(',')
+      .excludes(sum);
   add_compressor_parameters(command, options.parameters);
-  add_named(command, "--wire", options.wire, "format of indices in messages");
-  add_named(command, "--values", options.values, "type of values in messages");
+  add_named(command, "--wire", options.wire, "format of indices in messages").excludes(sum);
+  add_named(command, "--values", options.values, "type of values in messages").excludes(sum);
   command.option("--json", options.json, "also write the predictions to this file");
-  command.examples(
-      {"weir predict --nodes 16 --network 25Gbit,5us", "weir predict --nodes 16 --network 1Gbit,50us --compressor all"});
+  command.examples({"weir predict --nodes 16 --network 25Gbit,5us", "weir predict --nodes 16 --network 1Gbit,50us --compressor all",
+                    "weir predict --sum --density 0.001 --nodes 16 --ranks-per-node 4 --network 25Gbit,5us"});
 }
 
 }  // namespace weir::cli

@@ -348,6 +348,28 @@ refuse "none.json' cannot be read" "$weir" predict --machine "$work/none.json"
 WEIR_MACHINE=$work/none.json refuse "none.json' cannot be read" "$weir" predict
 WEIR_MACHINE=$work/none.json refuse "^weir: looking for a machine file: rank 0: machine file '.*none.json' cannot be read" "$weir" info --plan
 refuse "one rank exchanges nothing" "$weir" predict --nodes 1
+refuse "--count is 8000000000: a gradient has at most 4294967295 elements" "$weir" predict --count 8000000000
+
+# sums, by built-in figures, which are the same everywhere
+sum_prices() { XDG_CONFIG_HOME=$work/nowhere "$weir" predict --sum "$@"; }
+sums=$(sum_prices --density 0.001 --nodes 16 --ranks-per-node 4 --network 25Gbit,5us --json "$work/sums.json")
+expect "$sums" "^sum of 4194304 float64, density 0.001, 16 nodes of 4 ranks"
+for row in gather split doubling dense "allreduce, dense_[a-z0-9]*"; do
+  expect "$sums" "^[> ] $row "
+done
+[ "$(grep -c '^> ' <<<"$sums")" = 1 ] || fail "auto takes one sum"
+chosen=$(sed -n 's/^> \([a-z]*\) .*/\1/p' <<<"$sums")
+expect "$sums" "^cheapest: $chosen, .* times as fast as dense_"
+for key in machine verdict chosen predictions collective algorithm total_ms bytes_in_node bytes_across to_dense; do
+  grep -q "\"$key\"" "$work/sums.json" || fail "no $key in sums.json"
+done
+grep -q "\"chosen\": \"$chosen\"" "$work/sums.json" || fail "$chosen is not the choice in sums.json"
+expect "$(sum_prices --density 1 --nodes 16 --network 25Gbit,5us)" "^take an allreduce: dense_.* the cheapest sum"
+expect "$(sum_prices --nodes 2 --type int32 --count 8000000000)" "^sum of 8000000000 int32"
+expect "$("$weir" predict --sum --machine "$work/machine.json" --nodes 4)" "^machine: $work/machine.json"
+ends 2 "excludes" "$weir" predict --sum --wire coo
+ends 2 "--type requires --sum" "$weir" predict --type int32
+ends 2 "'complex' is none of" "$weir" predict --sum --type complex
 
 # an output that cannot be written is refused before any measurement
 before_measuring() { # COMMAND...
