@@ -61,7 +61,7 @@ void run(const Options& options) {
   std::array ways = {Way{"one", [&](int) { one.run_in_order(); }}, Way{"in_flight", [&](int) { each.run_in_flight(); }},
                      Way{"in_order", [&](int) { each.run_in_order(); }}};
   Progress progress(comm.rank() == 0, "plans", options.warmup + options.iterations);
-  take_turns(ways, options.warmup, options.iterations, 1, progress);
+  take_turns(ways, options.warmup, options.iterations, progress);
   if (comm.rank() != 0) return;
   Rows rows, shown;
   for (const Way& way : ways) {

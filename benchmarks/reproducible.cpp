@@ -88,7 +88,7 @@ void run(const Options& options) {
   Progress progress(comm.rank() == 0, "sums", static_cast<int>(pairs.size()) * (options.iterations + options.warmup));
   for (Pair& pair : pairs) {
     std::array ways = {pair.reference, pair.sum};
-    take_turns(ways, options.warmup, options.iterations, 1, progress);
+    take_turns(ways, options.warmup, options.iterations, progress);
     rows.push_back(row_of("reproducible", ways[1], ways[0],
                           {{"what", pair.what}, {"ranks", comm.size()}, {"count", options.count}, {"bound", pair.bound}}));
   }

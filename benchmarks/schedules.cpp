@@ -48,7 +48,8 @@ class Size {
     for (std::size_t i = 0; i < plans_.size(); ++i)
       ways_.push_back({std::string(schedule_names[i]), [&, p = plans_[i].get()](int t) { p->run_sparse(gradient(t)); }});
     ways_.push_back({"in place", [&](int) { in_place_->run(dense); }, [&](int t) { dense = gradient(t); }});
-    take_turns(ways_, options_.warmup, options_.iterations, at_once_, progress, done);
+    for (Way& way : ways_) way.at_once = at_once_;
+    take_turns(ways_, options_.warmup, options_.iterations, progress, done);
   }
 
   void print() const {

@@ -89,7 +89,7 @@ Rows measure_files(const Communicator& comm, const Options& options, const std::
                          },
                          [&](int) { fs::remove(mine, none); }}};
   Progress progress(comm.rank() == 0, "files", 3 * options.rounds + 1);
-  take_turns(save, 1, options.rounds, 1, progress);  // the first round touches memory for the first time
+  take_turns(save, 1, options.rounds, progress);  // the first round touches memory for the first time
   Rows rows = {row_of("checkpoint_save", save, save_bound, options, comm.size())};
   for (const bool cold : {true, false}) {
     const auto prepare = [&](int) {
@@ -104,7 +104,7 @@ Rows measure_files(const Communicator& comm, const Options& options, const std::
                              file.read_at(0, std::as_writable_bytes(std::span(back)));
                            },
                            prepare}};
-    take_turns(load, 0, options.rounds, 1, progress, (cold ? 1 : 2) * options.rounds + 1);
+    take_turns(load, 0, options.rounds, progress, (cold ? 1 : 2) * options.rounds + 1);
     rows.push_back(
         row_of(cold ? "checkpoint_load_cold" : "checkpoint_load_warm", load, cold ? load_bound : 0, options, comm.size()));
   }

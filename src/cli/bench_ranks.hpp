@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <weir/mpi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -94,6 +95,7 @@ struct Way {
   std::string name;
   std::function<void(int)> run;  ///< in round t
   std::function<void(int)> prepare = [](int) {};
+  std::int64_t at_once = 1;      ///< runs that are measured together
   std::vector<double> times{};   ///< ms of a run on the slowest rank
   std::int64_t allocations = 0;  ///< maximum over ranks in the measured rounds
 };
@@ -122,18 +124,30 @@ void in_turns(Items& items, int rounds, Progress& progress, Body body, int done 
   }
 }
 
+/// Collective. Lets ways that take less than `least_ms` run several times at once: first alone after other ways have used the
+/// caches, they would be measured for what the others do.
+inline void repeat_short_ways(std::span<Way> ways, double least_ms) {
+  for (Way& way : ways) {
+    const auto once = [&] { way.run(0); };
+    way.prepare(0);
+    once();
+    const double ms = over_ranks(std::min(milliseconds(once), milliseconds(once)), MPI_MAX);
+    way.at_once = static_cast<std::int64_t>(std::clamp(least_ms / std::max(ms, 1e-6), 1.0, 1000.0));
+  }
+}
+
 /// Collective. Measures ways in turns, so that disturbances of the machine affect all of them. In every round, each of `ways` runs
 /// `at_once` times and is measured once. The first `warmup` rounds are not counted. `progress` was at `done` before.
-inline void take_turns(std::span<Way> ways, int warmup, int iterations, std::int64_t at_once, Progress& progress, int done = 0) {
+inline void take_turns(std::span<Way> ways, int warmup, int iterations, Progress& progress, int done = 0) {
   const auto measure = [&](Way& way, int t) {
     way.prepare(t);
     const std::int64_t before = allocations_so_far();
     const double ms = milliseconds([&] {
-      for (std::int64_t repeat = 0; repeat < at_once; ++repeat) way.run(t);
+      for (std::int64_t repeat = 0; repeat < way.at_once; ++repeat) way.run(t);
     });
     const std::int64_t made = over_ranks(allocations_so_far() - before, MPI_MAX);
     if (t < warmup) return;
-    way.times.push_back(ms / static_cast<double>(at_once));
+    way.times.push_back(ms / static_cast<double>(way.at_once));
     way.allocations += made;
   };
   in_turns(ways, warmup + iterations, progress, measure, done);

@@ -116,15 +116,15 @@ for key in benchmark algorithm count density ranks median_ms min_ms baseline bas
   selected_local_max selected_global_min selected_global_max bytes_in_node bytes_across bytes_in_switch bytes_across_switches; do
   for file in select allreduce; do grep -q "\"$key\"" "$work/$file.json" || fail "no $key in $file.json"; done
 done
-for distribution in uniform clustered powerlaw; do
-  "$weir" bench sum --count 20000 --iterations 2 --warmup 0 --type int32 --distribution $distribution --json "$work/sum.json" >"$work/sum"
-  for row in mpi_allreduce "mpi_allgatherv, merged" "mpi_allgatherv, dense" auto gather split doubling dense; do
-    grep -q "^$row " "$work/sum" || fail "no row of $row in bench sum"
-  done
-  for key in distribution ratio ratio_allgatherv ran_as entries_sum bytes_sent_max; do
-    grep -q "\"$key\"" "$work/sum.json" || fail "no $key in sum.json"
-  done
+"$weir" bench sum --count 20000 --iterations 2 --warmup 0 --type int32 --distribution uniform,clustered,powerlaw --density 0.001,0.1 \
+  --json "$work/sum.json" >"$work/sum"
+for row in mpi_allreduce "mpi_allgatherv, merged" "mpi_allgatherv, dense" "mpi_reduce, runs" auto gather split doubling dense; do
+  [ "$(grep -c "^$row " "$work/sum")" -eq 6 ] || fail "not 6 rows of $row in bench sum"
 done
+for key in distribution ratio ratio_allgatherv ratio_best ran_as entries_sum bytes_sent_max; do
+  grep -q "\"$key\"" "$work/sum.json" || fail "no $key in sum.json"
+done
+[ "$(grep -o '"entries_sum": *[0-9]*' "$work/sum.json" | sort -u | wc -l)" -le 6 ] || fail "bench sum and MPI have other entries"
 refuse "nearby" "$weir" bench sum --distribution nearby
 "$weir" bench sum --count 20000 --iterations 1 --warmup 0 --operation reproducible_sum >"$work/sum"
 if ! grep -q "^split " "$work/sum" || grep -q "^doubling " "$work/sum"; then fail "not the algorithms of a reproducible sum"; fi
