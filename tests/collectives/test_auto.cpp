@@ -49,6 +49,15 @@ TEST_CASE("auto is the same on every rank, and explained", "[auto]") {
   CHECK(sparse[0].algorithm.substr(0, 5) != "dense");
 }
 
+TEST_CASE("auto takes a packed algorithm that sends less, with one rank on each node, too", "[auto]") {
+  const MachineFile file(format_machine(builtin_machine()));
+  for (const std::string machine : {"node:4 rank:1", "node:4 rank:2"}) {
+    const auto list = choices(machine == "node:4 rank:1" ? 4 : 8, machine,
+                              {.count = 1 << 22, .algorithm = "auto", .compressor = "block_quantise|none"}, file.name());
+    CHECK(list[0].algorithm == "packed_reduce_scatter");
+  }
+}
+
 TEST_CASE("auto on tiny problems and a single rank", "[auto]") {
   const MachineFile file(format_machine(builtin_machine()));
   for (const int ranks : {1, 3}) {
