@@ -9,9 +9,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "codec/wire.hpp"
 #include "kernels/kernels.hpp"
+#include "sums/arithmetic.hpp"
+#include "sums/entry_code.hpp"
 
 namespace weir {
 namespace {
@@ -143,5 +147,70 @@ CHARGED_VOID(_ZN4weir4wire6decodeIfEEvNS0_4WireEPKSt4bytelljmPjPT_RKNS_7ThreadsE
              (Wire wire, const std::byte* in, int64_t bytes, int64_t count, uint32_t base, uint64_t range, uint32_t* indices,
               float* values, const Threads& threads),
              (wire, in, bytes, count, base, range, indices, values, threads), bytes + 8 * count)
+
+// Sums of doubles. Their lists have 16 bytes an entry.
+namespace {
+
+constexpr int64_t entry = 16;
+
+/// Charges what the loops of another arithmetic cost.
+class ChargedArithmetic final : public sums::Arithmetic<double> {
+ public:
+  explicit ChargedArithmetic(std::unique_ptr<sums::Arithmetic<double>> real)
+      : sums::Arithmetic<double>(real->identity, real->keeps_terms, real->checks), real_(std::move(real)) {}
+
+  void combine(double* lower, const double* upper, int64_t count, int64_t first) override {
+    charge(24 * count);
+    real_->combine(lower, upper, count, first);
+    overflow = real_->overflow;
+  }
+  int64_t merge(const sums::Entries<double>& lower, const sums::Entries<double>& upper, int64_t* indices, double* values) override {
+    const int64_t read = lower.count + upper.count, merged = real_->merge(lower, upper, indices, values);
+    charge(entry * (read + merged));
+    overflow = real_->overflow;
+    return merged;
+  }
+  int64_t fold(int64_t* indices, double* values, int64_t count) override {
+    const int64_t left = real_->fold(indices, values, count);
+    charge(entry * (count + left));
+    overflow = real_->overflow;
+    return left;
+  }
+  int64_t total(const sums::Entries<double>& terms, int64_t* indices, double* values) override {
+    const int64_t sums = real_->total(terms, indices, values);
+    charge(entry * (terms.count + sums));
+    return sums;
+  }
+  void add(const sums::Entries<double>& entries, int64_t base, double* dense) override {
+    charge((entry + 2 * scattered) * entries.count);
+    real_->add(entries, base, dense);
+  }
+  void check_add(const sums::Entries<double>& entries, int64_t base, const double* dense) override {
+    charge((entry + scattered) * entries.count);
+    real_->check_add(entries, base, dense);
+    overflow = real_->overflow;
+  }
+
+ private:
+  std::unique_ptr<sums::Arithmetic<double>> real_;
+};
+
+}  // namespace
+
+// CHARGED_SUMS(symbol, type): charges the loops of the arithmetic that the function makes.
+#define CHARGED_SUMS(symbol, type)                                                             \
+  extern "C" std::unique_ptr<sums::Arithmetic<type>> __real_##symbol(SumOperation operation);  \
+  extern "C" std::unique_ptr<sums::Arithmetic<type>> __wrap_##symbol(SumOperation operation) { \
+    return std::make_unique<ChargedArithmetic>(__real_##symbol(operation));                    \
+  }
+
+CHARGED_SUMS(_ZN4weir4sums15make_arithmeticIdEESt10unique_ptrINS0_10ArithmeticIT_EESt14default_deleteIS5_EENS_12SumOperationE,
+             double)
+CHARGED_VOID(_ZN4weir4sums14encode_indicesEPKllllPSt4byteb,
+             (const int64_t* indices, int64_t count, int64_t base, int64_t range, std::byte* out, bool repeats),
+             (indices, count, base, range, out, repeats), (entry + 8) * count + sums::index_bytes(count, range, repeats))
+CHARGED_VOID(_ZN4weir4sums14decode_indicesEPKSt4bytelllPlb,
+             (const std::byte* in, int64_t count, int64_t base, int64_t range, int64_t* indices, bool repeats),
+             (in, count, base, range, indices, repeats), (entry + 8) * count + sums::index_bytes(count, range, repeats))
 
 }  // namespace weir

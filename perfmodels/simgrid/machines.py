@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import os
+import re
 import subprocess
 import tempfile
 
@@ -123,25 +124,33 @@ def commlib(ranks, scale):
 MACHINES = {"flat": flat, "ethernet_1gbit": ethernet(1), "ethernet_10gbit": ethernet(10), "piz_daint": piz_daint, "commlib": commlib}
 
 
-def write_machine(machine, ranks, scale, platform, hosts):
+def write_machine(machine, ranks, scale, platform, hosts, speed=None):
+    """Writes the platform and the list of hosts. `speed` replaces that of the hosts."""
     body, names = MACHINES[machine](ranks, scale)
+    if speed:
+        body = re.sub(r'speed="[^"]*"', f'speed="{speed / scale}f"', body)
     with open(platform, "w") as file:
         file.write(HEAD + body + "</platform>\n")
     with open(hosts, "w") as file:
         file.write("\n".join(names) + "\n")
 
 
-def scaled_figures(machine, scale, file):
+def host_speed(machine):
+    return float(re.search(r'speed="([^"]*)f"', MACHINES[machine](2, 1)[0])[1])
+
+
+def scaled_figures(machine, scale, file, speed=None):
     """Writes a machine file with bandwidths and rates divided by `scale`, as `weir calibrate` would measure on the scaled machine.
 
-    At full speed it is ../machines/simulated_MACHINE.json.
+    At full speed it is ../machines/simulated_MACHINE.json. `speed` replaces that of the hosts.
     """
+    slower = scale * (host_speed(machine) / speed if speed else 1)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "machines", f"simulated_{machine}.json")) as source:
         figures = json.load(source)
     for link in figures["levels"].values():
         for key in ("bandwidth", "exchange", "shared"):
             link[key] /= scale
-    figures["rates"] = {key: rate / scale for key, rate in figures["rates"].items()}
+    figures["rates"] = {key: rate / slower for key, rate in figures["rates"].items()}
     with open(file, "w") as scaled:
         json.dump(figures, scaled)
 
@@ -152,11 +161,11 @@ def precision(machine, ranks):
     return PRECISION_OF_MANY if ranks >= MANY_RANKS else USUAL_PRECISION
 
 
-def simulate(program, machine, ranks, scale, arguments):
-    """Runs `program` on every rank. Returns its real seconds and peak memory in bytes; raises CalledProcessError."""
+def simulate(program, machine, ranks, scale, arguments, speed=None):
+    """Runs `program` on every rank. `speed` replaces that of the hosts. Returns its real seconds and peak memory in bytes; raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
         platform, hosts = os.path.join(folder, "platform.xml"), os.path.join(folder, "hosts")
-        write_machine(machine, ranks, scale, platform, hosts)
+        write_machine(machine, ranks, scale, platform, hosts, speed)
         command = ["smpirun", "-np", str(ranks), "-platform", platform, "-hostfile", hosts]
         command += [f"--cfg={setting}" for setting in SETTINGS + precision(machine, ranks)] + ["--log=root.thresh:warning", program, *arguments]
         begin = os.times().elapsed

@@ -1,19 +1,24 @@
-// weir_simulate: runs allreduce algorithms of the registry on made-up gradients on a simulated machine. Start it with smpirun; see
-// README.md. All times are simulated.
+// weir_simulate: runs allreduce algorithms of the registry on made-up gradients, or sparse sums, on a simulated machine. Start it
+// with smpirun; see README.md. All times are simulated.
 #include <fmt/format.h>
 #include <simgrid/actor.h>
 #include <simgrid/engine.h>
+#include <smpi/smpi.h>
 #include <weir/mpi.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <weir/sums.hpp>
 
+#include "base/splitmix.hpp"
 #include "calibrate_simulated.hpp"
 #include "gradients.hpp"
 #include "report.hpp"
+#include "sums/sum_row.hpp"
 
 namespace weir::simulation {
 namespace {
@@ -22,7 +27,7 @@ struct Options {
   std::int64_t count = 1000000;
   double density = 0.01, spread = 0.25;
   int iterations = 3, warmup = 2;
-  std::vector<std::string> algorithms;
+  std::vector<std::string> algorithms, sums;
   std::string json, machine_file;
 };
 
@@ -69,10 +74,13 @@ double start_together() {
 /// The number of figures of an iteration on this rank. `Row` has the medians of their maxima over ranks, in this order.
 constexpr std::size_t figures = 8 + 3 * level_count;
 
-void append(std::vector<double>& samples, const Statistics& s, double seconds) {
+/// `selected`: on this rank, and on all.
+template <class AnyStatistics>
+void append(std::vector<double>& samples, const AnyStatistics& s, std::array<double, 4> seconds,
+            std::array<std::int64_t, 2> selected) {
   const auto add = [&](auto value) { samples.push_back(static_cast<double>(value)); };
-  for (const double time : {seconds, s.seconds_select, s.seconds_exchange, s.seconds_apply}) add(time);
-  for (const std::int64_t value : {s.payload_bytes_sent, s.control_bytes_sent, s.selected_local, s.selected_global}) add(value);
+  for (const double time : seconds) add(time);
+  for (const std::int64_t value : {s.payload_bytes_sent, s.control_bytes_sent, selected[0], selected[1]}) add(value);
   for (const auto& levels : {s.bytes_sent, s.bytes_received, s.messages_sent}) {
     for (const std::int64_t value : levels) add(value);
   }
@@ -110,7 +118,57 @@ void measure(const Communicator& comm, const Options& options, std::span<float> 
     if (comm.rank() == 0)
       fmt::print(stderr, "{}: iteration {} of {}, {:.4f} ms\n", row.algorithm, t + 1, options.warmup + options.iterations,
                  seconds * 1e3);
-    if (t >= options.warmup) append(samples, plan.statistics(), seconds);
+    const Statistics& s = plan.statistics();
+    if (t >= options.warmup)
+      append(samples, s, {seconds, s.seconds_select, s.seconds_exchange, s.seconds_apply}, {s.selected_local, s.selected_global});
+  }
+  fill_row(row, std::move(samples));
+}
+
+constexpr std::string_view by_mpi = "mpi_allreduce";
+
+/// Returns the indices of this rank's entries: a random one of each equal part of the array.
+std::vector<std::int64_t> sum_indices(const Options& options, int rank) {
+  const auto gap = std::max<std::int64_t>(1, std::llround(1 / options.density));
+  std::vector<std::int64_t> indices;
+  for (std::int64_t begin = 0; begin + gap <= options.count; begin += gap)
+    indices.push_back(begin + static_cast<std::int64_t>(splitmix64(static_cast<std::uint64_t>(begin + rank * options.count)) %
+                                                        static_cast<std::uint64_t>(gap)));
+  return indices;
+}
+
+/// Returns the bytes that the last sum moved in loops of its own, which kernel_costs.cpp does not see.
+double uncharged_bytes(const Options& options, int ranks, const SparseSumStatistics& did) {
+  const double samples = static_cast<double>(sums::samples_of_rank(ranks)) * ranks;
+  if (did.algorithm == "split") return 32 * samples * std::log2(samples);  // sorts pairs of 16 bytes
+  if (did.algorithm != "dense") return 0;
+  // Whole arrays, with a bit for each element, are filled with entries, and read.
+  return 2 * 8.125 * static_cast<double>(options.count) + 16 * static_cast<double>(did.entries + did.entries_sum);
+}
+
+/// Measures a sum of doubles, or MPI's allreduce of the dense array.
+void measure_sum(const Communicator& comm, const Options& options, Row& row) {
+  const std::vector<std::int64_t> indices = sum_indices(options, comm.rank());
+  const std::vector<double> values(indices.size(), 1);
+  const auto entries = static_cast<std::int64_t>(indices.size());
+  std::vector<double> samples, dense(row.algorithm == by_mpi ? static_cast<std::size_t>(options.count) : 0);
+  std::optional<SparseSum> sum;
+  if (row.algorithm != by_mpi)
+    sum.emplace(comm, SparseSumConfig{.count = options.count, .expected_entries = entries, .algorithm = row.algorithm});
+  SparseSumStatistics did;
+  for (int t = 0; t < options.warmup + options.iterations; ++t) {
+    const double begin = start_together();
+    if (sum) {
+      sum->run(SumInput::entries(indices, values));
+      did = sum->statistics();
+      row.explanation = did.algorithm;
+      smpi_execute_flops(uncharged_bytes(options, comm.size(), did));
+    } else {
+      smpi_execute_flops(3.0 * sizeof(double) * static_cast<double>(options.count));  // of the additions
+      MPI_Allreduce(MPI_IN_PLACE, dense.data(), static_cast<int>(options.count), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    }
+    const double seconds = simgrid_get_clock() - begin;
+    if (t >= options.warmup) append(samples, did, {seconds, 0, seconds, 0}, {entries, did.entries_sum});
   }
   fill_row(row, std::move(samples));
 }
@@ -126,9 +184,9 @@ void run(const Options& options) {
   const Communicator comm(MPI_COMM_WORLD);
   if (!options.machine_file.empty()) return calibrate_simulated(comm, options.machine_file);
   const int nodes = count_nodes(comm);
-  std::vector<float> gradient(static_cast<std::size_t>(options.count));
+  std::vector<float> gradient(options.sums.empty() ? static_cast<std::size_t>(options.count) : 0);
   std::vector<Row> rows;
-  for (const std::string& algorithm : options.algorithms) {
+  for (const std::string& algorithm : options.sums.empty() ? options.algorithms : options.sums) {
     Row row{.algorithm = algorithm,
             .error = {},
             .ranks = comm.size(),
@@ -137,7 +195,10 @@ void run(const Options& options) {
             .density = options.density,
             .iterations = options.iterations};
     try {
-      measure(comm, options, gradient, row);
+      if (options.sums.empty())
+        measure(comm, options, gradient, row);
+      else
+        measure_sum(comm, options, row);
     } catch (const Error& error) {  // thrown on every rank
       row.error = error.what();
     }
@@ -155,6 +216,13 @@ std::string check_algorithm(const std::string& wanted) {
   std::string known;
   for (const AlgorithmInfo& algorithm : algorithms()) known += fmt::format(" {}", algorithm.name);
   return fmt::format("'{}' is not NAME, NAME+THRESHOLD, NAME:SCHEDULE or NAME:phased/RADIX; known names are{}", wanted, known);
+}
+
+/// Returns all sums, and what they are compared with.
+std::vector<std::string> names_of_sums() {
+  std::vector<std::string> names = {std::string(by_mpi), "auto"};
+  for (const sums::SumRow* sum : sums::sum_registry()) names.emplace_back(sum->name);
+  return names;
 }
 
 Options default_options() {
@@ -180,6 +248,9 @@ int main(int argc, char** argv) {
                  "NAME, NAME+THRESHOLD, NAME:SCHEDULE or NAME:phased/RADIX each; all of the registry by default")
       ->delimiter(',')
       ->check(check_algorithm);
+  app.add_option("--sums", options.sums, "instead, exact sums of doubles, each rank with entries for a share of the array: names")
+      ->delimiter(',')
+      ->check(CLI::IsMember(names_of_sums()));
   app.add_option("--iterations", options.iterations, "measured iterations")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--warmup", options.warmup, "iterations before those")->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--spread", options.spread, "how much the ranks' gradients have in common, see gradients.hpp")
