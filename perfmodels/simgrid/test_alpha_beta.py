@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_alpha_beta.py PROGRAM: tests on the flat network that dense_ring takes the time of its formula, that n / S elements on
+"""test_alpha_beta.py PROGRAM: tests on the flat network that dense_ring and a sum take the time of their formulas, that n / S elements on
 bandwidths / S take as long as n elements, and that calibration finds the figures of the platform file."""
 import json
 import os
@@ -9,10 +9,10 @@ import tempfile
 import machines
 
 
-def seconds(program, machine, ranks, scale, count, algorithm="dense_ring"):
+def seconds(program, machine, ranks, scale, count, algorithm="dense_ring", kind="--algorithms"):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "rows.json")
-        arguments = ["--count", str(count), "--algorithms", algorithm, "--iterations", "1", "--warmup", "1", "--json", file]
+        arguments = ["--count", str(count), kind, algorithm, "--iterations", "1", "--warmup", "1", "--json", file]
         machines.simulate(program, machine, ranks, scale, arguments)
         with open(file) as rows:
             return json.load(rows)[0]
@@ -35,6 +35,15 @@ def ring_formula(ranks, count):
     return messages + (4 * count + 12 * (ranks - 1) * part + 8 * part) * memory
 
 
+def sum_formula(row):
+    """Returns the time in which two ranks gather each other's lists: two messages, of which one is the announcement, and the bytes
+    that a rank's loops move."""
+    alpha, beta, memory = machines.FLAT_LATENCY, 1 / machines.FLAT_BANDWIDTH, 1 / machines.FLAT_SPEED
+    entries, message = row["selected_local"], row["payload_bytes_sent"]
+    code = 16 * entries + message  # values are copied, indices are written or read
+    return 2 * alpha + (16 + message) * beta + (2 * code + 16 * (2 * entries + row["selected_global"])) * memory
+
+
 def expect_near(what, got, wanted, tolerance):
     print(f"{what}: {got:.6g}, expected {wanted:.6g}")
     if abs(got - wanted) > tolerance * wanted:
@@ -53,6 +62,8 @@ def main():
     row = seconds(program, "commlib", 16, 1, 10000, "oktopk")
     if row["nodes"] != 2 or set(row["bytes_sent"]) != {"node", "system"}:
         sys.exit(f"test_alpha_beta: 2 instances of 8 ranks are seen as {row}")
+    row = seconds(program, "flat", 2, 1, 1000000, "gather", "--sums")  # 1 % of the elements
+    expect_near("a sum by gather, 2 ranks", row["seconds"], sum_formula(row), 0.02)
     found = calibrated(program, "flat", 2)
     expect_near("calibrated latency", found["levels"]["system"]["latency"], machines.FLAT_LATENCY, 0.01)
     expect_near("calibrated bandwidth", found["levels"]["system"]["bandwidth"], machines.FLAT_BANDWIDTH, 0.01)
