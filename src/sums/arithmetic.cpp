@@ -221,10 +221,10 @@ std::unique_ptr<Arithmetic<T>> make_arithmetic(SumOperation operation) {
 
 /// By digits of 8 bits, the lowest first.
 template <class T>
-bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t count, std::int64_t range) {
+bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t count, std::int64_t range, int skipped_bits) {
   constexpr int digit_bits = 8, digits = 1 << digit_bits;
   EntryMemory<T>*from = &entries, *to = &spare;
-  for (int shift = 0; shift < 63 && (range - 1) >> shift > 0; shift += digit_bits) {
+  for (int shift = skipped_bits; count > 0 && shift < 63 && (range - 1) >> shift > 0; shift += digit_bits) {
     const auto digit = [shift](std::int64_t index) { return static_cast<std::size_t>(index >> shift & (digits - 1)); };
     std::array<std::int64_t, digits> place{};
     for (std::int64_t i = 0; i < count; ++i) ++place[digit(from->indices[i])];
@@ -243,7 +243,7 @@ bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t c
 
 #define WEIR_SUM_TYPE(T)                                                              \
   template std::unique_ptr<Arithmetic<T>> make_arithmetic<T>(SumOperation operation); \
-  template bool sort_entries<T>(EntryMemory<T>&, EntryMemory<T>&, std::int64_t, std::int64_t);
+  template bool sort_entries<T>(EntryMemory<T>&, EntryMemory<T>&, std::int64_t, std::int64_t, int);
 WEIR_SUM_TYPE(float)
 WEIR_SUM_TYPE(double)
 WEIR_SUM_TYPE(std::int32_t)

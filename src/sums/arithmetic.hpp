@@ -60,10 +60,11 @@ template <class T>
 template <class T>
 [[nodiscard]] T sum_of_terms(const T* terms, std::int64_t count);
 
-/// Sorts entries by index; those with the same index stay in order. `spare` has room for as many. Returns whether they are in
-/// `spare` afterwards.
+/// Sorts entries by index; those with the same index stay in order, and so do those whose indices differ in the lowest
+/// `skipped_bits` bits alone. `spare` has room for as many. Returns whether they are in `spare` afterwards.
 template <class T>
-[[nodiscard]] bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t count, std::int64_t range);
+[[nodiscard]] bool sort_entries(EntryMemory<T>& entries, EntryMemory<T>& spare, std::int64_t count, std::int64_t range,
+                                int skipped_bits = 0);
 
 /// The order in which ranks are combined: calls merge(a, b) so that what belongs to rank b joins what belongs to rank a, a < b; in
 /// the end rank 0 has everything. A binary tree that depends only on the number of ranks: with 2^m the largest power of two that is

@@ -24,15 +24,16 @@
 
 namespace weir::sums {
 
+constexpr int owners_window = 8;  ///< exchanges in flight
+
 /// Receives a message from every other rank into in(rank), and sends out(rank) to it. Empty ones do not travel. Destinations
 /// rotate, so that the ranks do not all send to one rank at once, and a few exchanges are in flight. in(rank) comes before
 /// out(rank), which may write the message. `requests` has two for each rank.
 template <class In, class Out>
 task<void> exchange_with_owners(Channel channel, std::vector<Request>& requests, In in, Out out) {
-  constexpr int window = 8;
   const int me = channel.rank(), ranks = channel.size();
   const auto at = [](int i) { return static_cast<std::size_t>(i); };
-  for (int s = 1; s < ranks + window; ++s) {
+  for (int s = 1; s < ranks + owners_window; ++s) {
     if (s < ranks) {
       const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
       requests[at(2 * s)] = Request{};
@@ -42,7 +43,7 @@ task<void> exchange_with_owners(Channel channel, std::vector<Request>& requests,
       const std::span<const std::byte> outgoing = out(to);
       if (!outgoing.empty()) requests[at(2 * s + 1)] = channel.send(outgoing.data(), std::ssize(outgoing), to, Traffic::payload);
     }
-    const int finished = s - window;
+    const int finished = s - owners_window;
     if (finished >= 1 && finished < ranks) co_await channel.done(std::span(requests).subspan(at(2 * finished), 2));
   }
 }
@@ -79,6 +80,9 @@ task<void> gather_counts(Channel channel, SumMemory<T>& memory, std::int64_t min
                              reinterpret_cast<std::byte*>(memory.gathered.data()),
                              reinterpret_cast<std::byte*>(memory.gathered_scratch.data()));
 }
+
+/// Returns what RegionSum costs with indices at random. `may_exceed` is its argument.
+[[nodiscard]] model::StepCost owners_cost(const model::Setting& setting, const SumProblem& problem, bool may_exceed);
 
 /// Gathers messages on all ranks: that of rank (me + i) mod P at offset[i].
 inline task<void> gather_messages(Channel channel, const std::vector<std::int64_t>& offset, std::byte* messages) {

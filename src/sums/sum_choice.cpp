@@ -127,6 +127,7 @@ SumMemory<T>::SumMemory(int ranks)
     : offset(static_cast<std::size_t>(ranks) + 1),
       counts_out(static_cast<std::size_t>(ranks)),
       counts_in(static_cast<std::size_t>(ranks)),
+      begins(static_cast<std::size_t>(ranks)),
       gathered(static_cast<std::size_t>(ranks)),
       gathered_scratch(static_cast<std::size_t>(ranks)),
       samples(static_cast<std::size_t>(ranks * samples_of_rank(ranks))),

@@ -46,7 +46,7 @@ struct SumMemory {
   std::array<EntryMemory<T>, 3> lists;
   std::array<Buffer<std::byte>, 2> messages;
   // A few words for each rank:
-  std::vector<std::int64_t> offset, counts_out, counts_in, gathered, gathered_scratch, samples, samples_scratch;
+  std::vector<std::int64_t> offset, counts_out, counts_in, begins, gathered, gathered_scratch, samples, samples_scratch;
   std::vector<std::pair<std::int64_t, std::int64_t>> weighted;  ///< samples with the number of entries that each stands for
   std::vector<Request> requests;
   Boundaries boundaries;

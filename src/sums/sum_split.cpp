@@ -83,30 +83,13 @@ struct SplitSum {
 SumNeed need_of_split(const SumProblem& problem) { return Regions<double>::need(problem, most_of_region(problem)); }
 
 model::StepCost cost_of_split(const model::Setting& setting, const SumProblem& problem) {
-  const model::Network& network = setting.network;
-  const Rates rates = rates_of_sums(setting.machine);
-  const double ranks = problem.ranks, total = static_cast<double>(problem.total), largest = static_cast<double>(problem.largest);
-  const double range = static_cast<double>(problem.count) / ranks, part = total / ranks / ranks;
-
-  // 1. regions, which all ranks find by sorting all samples
   model::StepCost cost;
-  if (!problem.scatters) {
+  if (!problem.scatters) {  // all ranks sort all samples
     const int samples = samples_of_rank(problem.ranks);
-    cost += network.allgather(setting.all, 8.0 * samples);
-    cost.seconds += ranks * samples * steps_of(problem.ranks * samples) / rates.merge;
+    cost += setting.network.allgather(setting.all, 8.0 * samples);
+    cost.seconds += problem.ranks * samples * steps_of(problem.ranks * samples) / rates_of_sums(setting.machine).merge;
   }
-  // 2. numbers of entries, which are all in flight at once
-  cost += network.all_to_all(setting.all, 8, problem.ranks);
-  if (problem.scatters || problem.keeps_terms) cost += network.allreduce_control(setting.all, 8);
-  // 3. exchange, which the rank with the longest list ends last
-  cost += network.all_to_all(setting.all, expected_bytes(largest / ranks, range, problem.value_size), split_window);
-  cost.seconds += largest / rates.encode + (ranks - 1) * part / rates.decode + merge_seconds(setting, problem, part, range);
-  if (problem.scatters) return cost;
-  // 4. gather
-  const double sum = expected_union(total, problem.ranks, static_cast<double>(problem.count)) / ranks;
-  cost += network.allgather(setting.all, 8);
-  cost += gather_blocks(setting, expected_bytes(sum, range, problem.value_size));
-  cost.seconds += sum / rates.encode + (ranks - 1) * sum / rates.decode;
+  cost += owners_cost(setting, problem, problem.scatters || problem.keeps_terms);
   return cost;
 }
 

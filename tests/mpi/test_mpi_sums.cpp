@@ -36,7 +36,7 @@ std::vector<double> dense_sum(const std::vector<double>& mine) {
 TEST_CASE("every algorithm gives MPI's sum, several at once") {
   const Communicator comm(MPI_COMM_WORLD);
   std::vector<SparseSum> sums;
-  for (const std::string algorithm : {"auto", "gather", "split", "doubling", "dense"})
+  for (const std::string algorithm : {"auto", "gather", "split", "hash", "doubling", "dense"})
     sums.emplace_back(comm, SparseSumConfig{.count = count, .expected_entries = count / 10, .algorithm = algorithm});
   for (const int percent : {0, 1, 10, 100}) {
     const std::vector<double> mine = array_of(comm.rank(), percent), expected = dense_sum(mine);
@@ -55,7 +55,7 @@ TEST_CASE("every algorithm gives MPI's sum, several at once") {
 
 TEST_CASE("each rank gets its range") {
   const Communicator comm(MPI_COMM_WORLD);
-  for (const std::string algorithm : {"auto", "gather", "split", "doubling", "dense"}) {
+  for (const std::string algorithm : {"auto", "gather", "split", "hash", "doubling", "dense"}) {
     SparseSum sum(comm, {.count = count, .algorithm = algorithm});
     const std::vector<double> mine = array_of(comm.rank(), 3), expected = dense_sum(mine);
     const auto begin = expected.begin() + sum.range_begin(comm.rank()), end = expected.begin() + sum.range_begin(comm.rank() + 1);
@@ -89,7 +89,7 @@ TEST_CASE("a reproducible sum has the bits that one rank alone gives it") {
     mine_indices.push_back(indices.back());
     mine_values.push_back(values.back());
   }
-  for (const std::string algorithm : {"auto", "gather", "split"}) {
+  for (const std::string algorithm : {"auto", "gather", "split", "hash"}) {
     const SparseSumConfig config{.count = count, .operation = SumOperation::reproducible_sum, .algorithm = algorithm};
     SparseSum over_all(all, config), over_one(alone, config);
     over_all.run(SumInput::entries(mine_indices, mine_values));

@@ -230,7 +230,7 @@ TEST_CASE("each algorithm sends no more than its formula", "[sums]") {
           const double own = static_cast<double>(did.entries), all = ranks, n = count;
           double bound = 0;
           if (algorithm == "gather") bound = message_bound(total, all, n);
-          if (algorithm == "split") bound = message_bound(own, all, n) + message_bound(result, all, n);
+          if (algorithm == "split" || algorithm == "hash") bound = message_bound(own, all, n) + message_bound(result, all, n);
           if (algorithm == "doubling") bound = std::ceil(std::log2(all)) * message_bound(result, 1, n);
           if (algorithm == "dense") bound = 2 * ((n / all + 1) * 8 + n / all / 8 + 16) * (all - 1);
           check.at_most(static_cast<double>(did.payload_bytes_sent), bound,
@@ -244,7 +244,7 @@ TEST_CASE("each algorithm sends no more than its formula", "[sums]") {
   }
 }
 
-TEST_CASE("split balances indices that lie in one place", "[sums]") {
+TEST_CASE("split and hash balance indices that lie in one place", "[sums]") {
   constexpr int ranks = 8;
   constexpr std::int64_t each = 4000;
   RankCheck check;
@@ -253,13 +253,16 @@ TEST_CASE("split balances indices that lie in one place", "[sums]") {
     Dice dice(static_cast<std::uint64_t>(comm.rank()));
     for (std::int64_t i = 0; i < each; ++i) list.push_back({1000000 + dice.between(0, 40000) * dice.between(0, 40000) / 40000, 1});
     const Arrays<double> mine(list);
-    SparseSum sum(comm, {.count = std::int64_t{1} << 40, .algorithm = "split"});
-    sum.run(SumInput::entries(mine.wide, mine.values));
-    const auto& did = sum.statistics();
-    // The entries of one balanced region, and the sums of the others.
-    const double received = 1.3 * static_cast<double>(did.entries_total) / ranks, result = static_cast<double>(did.entries_sum);
-    check.at_most(static_cast<double>(did.payload_bytes_received),
-                  message_bound(received, ranks, 1e6) + message_bound(result, ranks, 1e6), "bytes received");
+    for (const char* algorithm : {"split", "hash"}) {
+      const double count = 0x1p40, range = algorithm == std::string("split") ? 1e6 : count;  // in which indices are encoded
+      SparseSum sum(comm, {.count = std::int64_t{1} << 40, .algorithm = algorithm});
+      sum.run(SumInput::entries(mine.wide, mine.values));
+      const auto& did = sum.statistics();
+      // The entries of one balanced region, and the sums of the others.
+      const double received = 1.3 * static_cast<double>(did.entries_total) / ranks, result = static_cast<double>(did.entries_sum);
+      check.at_most(static_cast<double>(did.payload_bytes_received),
+                    message_bound(received, ranks, range) + message_bound(result, ranks, range), algorithm);
+    }
   });
   REQUIRE(check.failure() == "");
 }
