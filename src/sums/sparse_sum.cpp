@@ -21,9 +21,16 @@ namespace {
 
 /// What a rank says of its run in the first control message.
 struct SumCard {
-  std::int64_t entries = 0;
+  std::int64_t entries = 0, blocks = 0;
   std::int32_t failed = 0, scatters = 0;
 };
+
+/// Returns how many blocks have entries. The indices ascend.
+std::int64_t count_blocks(const std::int64_t* indices, std::int64_t count) {
+  std::int64_t blocks = count > 0 ? 1 : 0;
+  for (std::int64_t i = 1; i < count; ++i) blocks += (indices[i - 1] ^ indices[i]) >= block_elements;
+  return blocks;
+}
 
 /// Returns how many elements of an array are not zero.
 template <class T>
@@ -238,7 +245,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   }
 
   task<void> execute() {
-    SumProblem problem{comm->topology.size(), config.count, 0, 0, sizeof(T), scatters_, arithmetic_->keeps_terms};
+    SumProblem problem{comm->topology.size(), config.count, 0, 0, sizeof(T), scatters_, arithmetic_->keeps_terms, 0, 0};
     const SumRow* row = nullptr;
     {
       const StageScope stage = channel().stage(Stage::communicate);
@@ -270,7 +277,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   /// All ranks learn how many entries each of them has, and whether all calls are right. Throws on all if not.
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
-    card_ = {own_count_, outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
+    card_ = {own_count_, count_blocks(own_.indices.data(), own_count_), outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
     co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
                                reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
@@ -279,6 +286,8 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
       counts_[rank] = card.entries;
       problem.total += card.entries;
       problem.largest = std::max(problem.largest, card.entries);
+      problem.blocks += card.blocks;
+      problem.largest_blocks = std::max(problem.largest_blocks, card.blocks);
     }
     for (std::size_t rank = 1; rank < cards_.size(); ++rank) {
       if (cards_[rank].scatters != cards_[0].scatters)

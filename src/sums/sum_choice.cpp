@@ -133,6 +133,7 @@ SumMemory<T>::SumMemory(int ranks)
       samples(static_cast<std::size_t>(ranks * samples_of_rank(ranks))),
       samples_scratch(samples.size()),
       weighted(samples.size()),
+      heads(static_cast<std::size_t>(ranks)),
       requests(2 * static_cast<std::size_t>(ranks)),
       boundaries(static_cast<std::size_t>(ranks) + 1),
       parts(static_cast<std::size_t>(ranks)) {}

@@ -17,6 +17,10 @@
 
 namespace weir::sums {
 
+/// Elements of a block of the algorithm `blocks`: neighbours, of which the first has a multiple as index.
+constexpr int block_bits = 8;
+constexpr std::int64_t block_elements = std::int64_t{1} << block_bits;
+
 /// A run, as all ranks know it after their first control message: choices that depend on it alone are the same on every rank.
 struct SumProblem {
   int ranks = 1;
@@ -24,8 +28,10 @@ struct SumProblem {
   std::int64_t total = 0;    ///< entries of all ranks together
   std::int64_t largest = 0;  ///< most entries of a rank
   std::int64_t value_size = 8;
-  bool scatters = false;     ///< each rank needs only its own range
-  bool keeps_terms = false;  ///< lists may have an index several times, and merge_parts sums them
+  bool scatters = false;             ///< each rank needs only its own range
+  bool keeps_terms = false;          ///< lists may have an index several times, and merge_parts sums them
+  std::int64_t blocks = -1;          ///< blocks of all ranks together that have entries; -1: not known
+  std::int64_t largest_blocks = -1;  ///< most of them of a rank
 
   /// Returns the most entries that the result can have.
   [[nodiscard]] std::int64_t most_entries() const { return std::min(count, total); }
@@ -48,6 +54,7 @@ struct SumMemory {
   // A few words for each rank:
   std::vector<std::int64_t> offset, counts_out, counts_in, begins, gathered, gathered_scratch, samples, samples_scratch;
   std::vector<std::pair<std::int64_t, std::int64_t>> weighted;  ///< samples with the number of entries that each stands for
+  std::vector<void*> heads;
   std::vector<Request> requests;
   Boundaries boundaries;
   std::array<std::int64_t, 2> pair_counts{};

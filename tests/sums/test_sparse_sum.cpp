@@ -232,6 +232,10 @@ TEST_CASE("each algorithm sends no more than its formula", "[sums]") {
           if (algorithm == "gather") bound = message_bound(total, all, n);
           if (algorithm == "split" || algorithm == "hash") bound = message_bound(own, all, n) + message_bound(result, all, n);
           if (algorithm == "doubling") bound = std::ceil(std::log2(all)) * message_bound(result, 1, n);
+          if (algorithm == "blocks") {
+            const double most = std::ceil(n / 256);
+            bound = (std::min(most, own) + std::min(most, result) + all) * (256 * 8 + 256 / 8 + 8);
+          }
           if (algorithm == "dense") bound = 2 * ((n / all + 1) * 8 + n / all / 8 + 16) * (all - 1);
           check.at_most(static_cast<double>(did.payload_bytes_sent), bound,
                         algorithm + " P " + std::to_string(ranks) + " density " + std::to_string(density));

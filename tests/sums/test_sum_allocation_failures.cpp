@@ -16,7 +16,7 @@ TEST_CASE("memory runs out while a sum is made and runs", "[failures]") {
   std::vector<std::int64_t> indices(300);
   std::iota(indices.rbegin(), indices.rend(), 0);
   const std::vector<double> values(300, 1);
-  for (const char* algorithm : {"gather", "split", "hash", "doubling", "dense"}) {
+  for (const char* algorithm : {"gather", "split", "hash", "doubling", "dense", "blocks"}) {
     for (const FailingRank& machine : machines) {
       fail_every_allocation(algorithm, machine.ranks, machine.victim, machine.description,
                             [&](FailingCalls& calls, Communicator& comm) {
@@ -53,7 +53,7 @@ TEST_CASE("after memory ran out once for longer lists, the same sum goes on", "[
   std::vector<std::int64_t> indices(3000);
   std::iota(indices.rbegin(), indices.rend(), 0);
   const std::vector<double> values(3000, 1);
-  for (const char* algorithm : {"gather", "split", "hash", "doubling", "dense"}) {
+  for (const char* algorithm : {"gather", "split", "hash", "doubling", "dense", "blocks"}) {
     for (const FailingRank& machine : machines) {
       bool failed = true;
       for (std::int64_t nth = 1; failed; ++nth) {
