@@ -260,21 +260,31 @@ SumNeed need_of_blocks(const SumProblem& problem) {
   return need_for_part(problem, std::min(total, share + share / 4 + 4));
 }
 
-double cost_of_blocks(const Machine& machine, const Link& link, const SumProblem& problem) {
+model::StepCost cost_of_blocks(const model::Setting& setting, const SumProblem& problem) {
+  const model::Network& network = setting.network;
+  const Rates rates = rates_of_sums(setting.machine);
   const BlockCounts counts(problem);
-  const double ranks = problem.ranks, steps = steps_of(problem.ranks), in_array = static_cast<double>(counts.in_array);
-  const double largest = static_cast<double>(counts.largest), total = static_cast<double>(counts.total);
-  const double bytes = static_cast<double>(block_bytes(problem.value_size)), sent = (ranks - 1) / ranks * bytes / link.exchange;
+  const double ranks = problem.ranks, in_array = static_cast<double>(counts.in_array), total = static_cast<double>(counts.total);
+  const double largest = static_cast<double>(counts.largest), bytes = static_cast<double>(block_bytes(problem.value_size));
   const double blocks = std::min(in_array, expected_union(total, problem.ranks, in_array));
   const double entries =
       std::min(blocks * static_cast<double>(block_elements),
                expected_union(static_cast<double>(problem.total), problem.ranks, static_cast<double>(problem.count)));
-  // Twice a message to everybody, most of whose latency overlaps, and agreement on memory.
-  double seconds = 2 * (link.latency + (ranks - 2) * link.overhead) + steps * link.latency + largest * sent;
-  seconds += largest * static_cast<double>(block_elements) / machine.rates.fill + total / ranks * bytes / machine.rates.add;
-  if (problem.scatters) return seconds + entries / ranks / machine.rates.decode;
-  const double messages = blocks * bytes >= ring_from_bytes ? ranks - 1 : steps;
-  return seconds + (steps + messages) * link.latency + blocks * sent + entries / machine.rates.decode;
+
+  model::StepCost cost = network.all_to_all(setting.all, 8, problem.ranks);
+  cost += network.allreduce_control(setting.all, 8);
+  cost += network.all_to_all(setting.all, largest / ranks * bytes, owners_window);
+  // `fill` was measured with elements of 4 bytes.
+  cost.seconds += largest * bytes / 4 / rates.fill + static_cast<double>(problem.largest) / rates.encode +
+                  total / ranks * bytes / rates.add;
+  if (problem.scatters) {
+    cost.seconds += entries / ranks / rates.decode;
+    return cost;
+  }
+  cost += network.allgather(setting.all, 8);
+  cost += gather_blocks(setting, blocks / ranks * bytes);
+  cost.seconds += entries / rates.decode;
+  return cost;
 }
 
 }  // namespace
