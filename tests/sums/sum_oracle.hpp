@@ -9,6 +9,8 @@
 #include <vector>
 #include <weir/sums.hpp>
 
+#include "sums/stripes.hpp"
+#include "sums/sum_row.hpp"
 #include "support/dice.hpp"
 
 namespace weir::test {
@@ -123,6 +125,17 @@ std::vector<SumList<T>> sum_input(const std::string& pattern, int ranks, std::in
     }
   }
   return lists;
+}
+
+/// Returns ascending indices below 2^20, one in each block that `hash` and `blocks` deal to rank 0.
+inline std::vector<std::int64_t> indices_of_one_owner(int ranks) {
+  constexpr std::int64_t count = 1 << 20;
+  const sums::Stripes stripes(count, ranks, sums::block_bits);
+  std::vector<std::int64_t> indices;
+  for (std::int64_t index = 0; index < count; index += sums::block_elements) {
+    if (stripes.with_index(index).rank == 0) indices.push_back(index);
+  }
+  return indices;
 }
 
 template <class T>

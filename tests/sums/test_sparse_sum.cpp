@@ -293,6 +293,33 @@ TEST_CASE("a run allocates nothing while counts do not grow", "[sums]") {
   }
 }
 
+TEST_CASE("memory grows if a hash gives one rank all entries, and not again", "[sums]") {
+  constexpr int ranks = 5;
+  const std::vector<std::int64_t> indices = indices_of_one_owner(ranks);
+  for (const char* algorithm : {"hash", "blocks"}) {
+    RankCheck check;
+    run_ranks(ranks, [&](Communicator& comm) {
+      SparseSum sum(comm, {.count = 1 << 20, .expected_entries = std::ssize(indices), .algorithm = algorithm});
+      const std::vector<double> values(indices.size(), comm.rank() + 1);
+      const auto run = [&] {
+        sum.run(SumInput::entries(indices, values));
+        const SumView<double> view = sum.result<double>();
+        const auto right = [](double value) { return value == 15; };
+        check.that(std::equal(view.indices.begin(), view.indices.end(), indices.begin(), indices.end()), algorithm);
+        check.that(std::all_of(view.values.begin(), view.values.end(), right), algorithm);
+      };
+      const std::int64_t promised = sum.memory_bytes();
+      for (int i = 0; i < 3; ++i) run();
+      const std::int64_t grown = sum.memory_bytes(), before = allocations_of_this_thread();
+      for (int i = 0; i < 3; ++i) run();
+      const std::int64_t allocations = allocations_of_this_thread() - before;
+      check.that(grown > promised && sum.memory_bytes() == grown, std::string(algorithm) + ": memory");
+      check.that(allocations == 0, std::string(algorithm) + ": allocations");
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
 TEST_CASE("lists may be longer than promised", "[sums]") {
   for (const std::string& algorithm : algorithms_of_sums()) {
     RankCheck check;
@@ -354,6 +381,12 @@ TEST_CASE("automatic choice goes by the numbers of entries", "[sums]") {
   REQUIRE(chosen(64, 40000) == "split");
   REQUIRE(chosen(64, 1 << 22) == "dense");
   REQUIRE(chosen(64, 40000, true) == "split");
+  // clustered: as many entries, in few blocks
+  sums::SumProblem problem{64, 1 << 22, 64 * 40000, 40000, 8, false, false, 64 * 160, 160};
+  REQUIRE(choose_sum(machine, machine.link(Level::system), problem).name == "blocks");
+  problem.blocks = 64 * 16384;
+  problem.largest_blocks = 16384;
+  REQUIRE(choose_sum(machine, machine.link(Level::system), problem).name == "split");
   REQUIRE(sums::expected_union(100, 4, 1e12) == 100);
   REQUIRE(std::abs(sums::expected_union(200, 2, 100) - 100) < 1e-9);
   REQUIRE(std::abs(sums::expected_union(100, 2, 100) - 75) < 1e-9);

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <weir/sums.hpp>
 
+#include "sums/sum_oracle.hpp"
 #include "support/failing_calls.hpp"
 
 namespace weir::test {
@@ -46,6 +47,24 @@ TEST_CASE("memory runs out while a region of a reproducible sum grows", "[failur
           if (calls.fail(comm.rank(), "split", {}, {}, call) == FailingCalls::Verdict::wrong) return;
           calls.call(comm.rank(), "another one afterwards", {}, {}, {FailingCalls::Verdict::right}, call);
         });
+  }
+}
+
+TEST_CASE("memory runs out while the part of a rank grows to which a hash gives all entries", "[failures]") {
+  for (const FailingRank& machine : machines) {
+    const std::vector<std::int64_t> indices = indices_of_one_owner(machine.ranks);
+    const std::vector<double> values(indices.size(), 1);
+    for (const char* algorithm : {"hash", "blocks"}) {
+      fail_every_allocation(algorithm, machine.ranks, machine.victim, machine.description,
+                            [&](FailingCalls& calls, Communicator& comm) {
+                              const auto call = [&] {
+                                SparseSum sum(comm, {.count = 1 << 20, .expected_entries = 2, .algorithm = algorithm});
+                                sum.run(SumInput::entries(indices, values));
+                              };
+                              if (calls.fail(comm.rank(), algorithm, {}, {}, call) == FailingCalls::Verdict::wrong) return;
+                              calls.call(comm.rank(), "another one afterwards", {}, {}, {FailingCalls::Verdict::right}, call);
+                            });
+    }
   }
 }
 
