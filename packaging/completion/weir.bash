@@ -58,9 +58,9 @@ _weir() {
     "bench allreduce --wire" | "predict --wire")
       words="compact coo" ;;
     "bench sum --distribution")
-      words="uniform clustered powerlaw" ;;
+      words="uniform clustered powerlaw" list=yes ;;
     "bench sum --algorithm")
-      words="all auto gather split doubling dense" list=yes ;;
+      words="all auto gather split hash doubling dense blocks" list=yes ;;
     "bench sum --type" | "predict --type")
       words="float32 float64 int32 int64" ;;
     "bench sum --operation")

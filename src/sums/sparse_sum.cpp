@@ -245,7 +245,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   }
 
   task<void> execute() {
-    SumProblem problem{comm->topology.size(), config.count, 0, 0, sizeof(T), scatters_, arithmetic_->keeps_terms, 0, 0};
+    SumProblem problem{comm->topology.size(), config.count, 0, 0, sizeof(T), scatters_, arithmetic_->keeps_terms};
     const SumRow* row = nullptr;
     {
       const StageScope stage = channel().stage(Stage::communicate);
@@ -277,15 +277,19 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   /// All ranks learn how many entries each of them has, and whether all calls are right. Throws on all if not.
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
-    card_ = {own_count_, count_blocks(own_.indices.data(), own_count_), outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
+    const bool counts_blocks = row_ == nullptr || row_->counts_blocks;
+    const std::int64_t blocks = counts_blocks ? count_blocks(own_.indices.data(), own_count_) : 0;
+    card_ = {own_count_, blocks, outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
     co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
                                reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
+    if (counts_blocks) problem.blocks = problem.largest_blocks = 0;
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
       const SumCard& card = cards_[rank];
       if (card.failed != 0) co_await throw_outcome_of(channel(), static_cast<int>(rank), outcome_, agreement_);
       counts_[rank] = card.entries;
       problem.total += card.entries;
       problem.largest = std::max(problem.largest, card.entries);
+      if (!counts_blocks) continue;
       problem.blocks += card.blocks;
       problem.largest_blocks = std::max(problem.largest_blocks, card.blocks);
     }

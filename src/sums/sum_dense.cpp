@@ -2,14 +2,10 @@
 #include <bit>
 #include <cstring>
 
-#include "collectives/allgatherv.hpp"
-#include "sums/entry_code.hpp"
-#include "sums/sum_row.hpp"
+#include "sums/region_sum.hpp"
 
 namespace weir::sums {
 namespace {
-
-constexpr int dense_window = 8;  // exchanges in flight
 
 /// Returns the bytes of a block: the values of `range` elements, then a bit for each, set where there is an entry.
 std::int64_t block_bytes(std::int64_t value_size, std::int64_t range) {
@@ -37,18 +33,12 @@ struct DenseSum {
     const auto part_of = [&](int rank) {
       return rank == me ? array + memory.offset[at(me)] : memory.messages[1].data() + rank * block;
     };
-    for (int s = 1; s < ranks + dense_window; ++s) {
-      if (s < ranks) {
-        const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
-        const std::int64_t out = memory.offset[at(to) + 1] - memory.offset[at(to)];
-        memory.requests[at(2 * s)] = Request{};
-        memory.requests[at(2 * s + 1)] = Request{};
-        if (block > 0) memory.requests[at(2 * s)] = channel.receive(part_of(from), block, from, Traffic::payload);
-        if (out > 0) memory.requests[at(2 * s + 1)] = channel.send(array + memory.offset[at(to)], out, to, Traffic::payload);
-      }
-      const int finished = s - dense_window;
-      if (finished >= 1 && finished < ranks) co_await channel.done(std::span(memory.requests).subspan(at(2 * finished), 2));
-    }
+    co_await exchange_with_owners(
+        channel, memory.requests, [&](int from) { return std::span(part_of(from), static_cast<std::size_t>(block)); },
+        [&](int to) {
+          return std::span<const std::byte>(array + memory.offset[at(to)],
+                                            static_cast<std::size_t>(memory.offset[at(to) + 1] - memory.offset[at(to)]));
+        });
     combine_in_order(ranks, [&](int a, int b) { combine(run, part_of(a), part_of(b), me); });
     if (me != 0 && block > 0) std::memcpy(part_of(me), part_of(0), static_cast<std::size_t>(block));
 
@@ -130,7 +120,7 @@ model::StepCost cost_of_dense(const model::Setting& setting, const SumProblem& p
                value_size = static_cast<double>(problem.value_size);
   const double block = count / ranks * (value_size + 1.0 / 8);
   const double sum = expected_union(static_cast<double>(problem.total), problem.ranks, count);
-  model::StepCost cost = setting.network.all_to_all(setting.all, block, dense_window);
+  model::StepCost cost = setting.network.all_to_all(setting.all, block, owners_window);
   // `fill` was measured with elements of 4 bytes.
   cost.seconds += count * value_size / 4 / rates.fill + static_cast<double>(problem.largest) / rates.encode +
                   (ranks - 1) * block / rates.add + (problem.scatters ? sum / ranks : sum) / rates.decode;

@@ -1,8 +1,4 @@
-#include <array>
-
-#include "collectives/allgatherv.hpp"
-#include "sums/entry_code.hpp"
-#include "sums/sum_row.hpp"
+#include "sums/region_sum.hpp"
 
 namespace weir::sums {
 namespace {
@@ -24,10 +20,7 @@ struct GatherSum {
     for (int i = 0; i < ranks; ++i)
       memory.offset[at(i) + 1] = memory.offset[at(i)] + message_bytes<T>(run.counts[at((me + i) % ranks)], count, repeats);
     encode_entries(run.own, 0, count, blocks, repeats);
-    if (memory.offset.back() >= ring_from_bytes)
-      co_await allgatherv_ring(channel, memory.offset, blocks);
-    else
-      co_await allgatherv(channel, memory.offset, blocks);
+    co_await gather_messages(channel, memory.offset, blocks);
 
     // 2. merge, the list of rank r at gathered[r]
     stage.next(Stage::sum);

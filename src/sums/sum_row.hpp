@@ -54,7 +54,7 @@ struct SumMemory {
   // A few words for each rank:
   std::vector<std::int64_t> offset, counts_out, counts_in, begins, gathered, gathered_scratch, samples, samples_scratch;
   std::vector<std::pair<std::int64_t, std::int64_t>> weighted;  ///< samples with the number of entries that each stands for
-  std::vector<void*> heads;
+  std::vector<void*> heads;                                     ///< blocks
   std::vector<Request> requests;
   Boundaries boundaries;
   std::array<std::int64_t, 2> pair_counts{};
@@ -102,6 +102,8 @@ struct SumRow {
   SumNeed (*need)(const SumProblem& problem);
   /// Brings all entries of an index to one place before it combines any, and lets messages have an index several times.
   bool keeps_terms = false;
+  /// Uses the numbers of blocks of SumProblem, which ranks only count for such a row and for "auto".
+  bool counts_blocks = false;
   std::tuple<SumFunction<float>, SumFunction<double>, SumFunction<std::int32_t>, SumFunction<std::int64_t>> run;
 };
 

@@ -371,11 +371,12 @@ TEST_CASE("dense input grows lists in the middle, and keeps what came before", "
 }
 
 TEST_CASE("automatic choice goes by the numbers of entries", "[sums]") {
-  const Machine& machine = builtin_machine();
+  const auto chosen_for = [](const sums::SumProblem& problem) {
+    const Problem places{.ranks = problem.ranks, .nodes = problem.ranks};
+    return choose_sum(model::Setting(builtin_machine(), places), problem).name;
+  };
   const auto chosen = [&](int ranks, std::int64_t each, bool scatters = false) {
-    const sums::SumProblem problem{ranks, 1 << 22, ranks * each, each, 8, scatters};
-    const Problem places{.ranks = ranks, .nodes = ranks};
-    return choose_sum(model::Setting(machine, places), problem).name;
+    return chosen_for({ranks, 1 << 22, ranks * each, each, 8, scatters});
   };
   REQUIRE((chosen(64, 1) == "gather" || chosen(64, 1) == "doubling"));
   REQUIRE(chosen(64, 40000) == "split");
@@ -383,10 +384,10 @@ TEST_CASE("automatic choice goes by the numbers of entries", "[sums]") {
   REQUIRE(chosen(64, 40000, true) == "split");
   // clustered: as many entries, in few blocks
   sums::SumProblem problem{64, 1 << 22, 64 * 40000, 40000, 8, false, false, 64 * 160, 160};
-  REQUIRE(choose_sum(machine, machine.link(Level::system), problem).name == "blocks");
+  REQUIRE(chosen_for(problem) == "blocks");
   problem.blocks = 64 * 16384;
   problem.largest_blocks = 16384;
-  REQUIRE(choose_sum(machine, machine.link(Level::system), problem).name == "split");
+  REQUIRE(chosen_for(problem) == "split");
   REQUIRE(sums::expected_union(100, 4, 1e12) == 100);
   REQUIRE(std::abs(sums::expected_union(200, 2, 100) - 100) < 1e-9);
   REQUIRE(std::abs(sums::expected_union(100, 2, 100) - 75) < 1e-9);

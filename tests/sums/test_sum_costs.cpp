@@ -105,10 +105,13 @@ TEST_CASE("predicted bytes are those that are sent", "[sums]") {
         const model::StepCost cost =
             cost_of_sum(*row, model::Setting(builtin_machine(), places), doubles(places.ranks, count, each));
         CAPTURE(machine, each, row->name, sent.in_node, sent.across, cost.bytes_in_node, cost.bytes_across);
-        REQUIRE(cost.bytes_across >= least * sent.across);
+        // A hash gives some ranks more than their share of so few stripes.
+        const bool hashed = row->name == "hash" || row->name == "blocks";
+        const double low = hashed ? std::min(least, 0.9) : least;
+        REQUIRE(cost.bytes_across >= low * sent.across);
         REQUIRE(cost.bytes_across <= most * sent.across);
         if (most > 1.02) continue;
-        REQUIRE(cost.bytes_in_node >= least * sent.in_node);
+        REQUIRE(cost.bytes_in_node >= low * sent.in_node);
         REQUIRE(cost.bytes_in_node <= most * sent.in_node);
       }
     }
