@@ -22,8 +22,8 @@ _weir() {
       "bench allreduce --compressor-parameters" | "bench allreduce --trial-iterations" | "bench allreduce --threshold-parameters" | \
       "bench allreduce --iterations" | "bench allreduce --warmup" | "bench sum --count" | "bench sum --density" | \
       "bench sum --iterations" | "bench sum --warmup" | "bench compress --compressor-parameters" | "bench compress --count" | \
-      "bench compress --density" | "bench compress --iterations" | "bench embedding --rows" | "bench embedding --width" | \
-      "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
+      "bench compress --density" | "bench compress --iterations" | "bench compress --instructions" | "bench embedding --rows" | \
+      "bench embedding --width" | "bench embedding --tokens" | "bench embedding --compute-ms" | "bench embedding --dense-count" | \
       "bench embedding --iterations" | "bench embedding --warmup" | "bench fusion --model" | \
       "bench fusion --threshold-parameters" | "bench fusion --density" | "bench fusion --buffer-mib" | "bench fusion --rate" | \
       "bench fusion --batch" | "bench fusion --shrink" | "bench fusion --poll-us" | "bench fusion --iterations" | \
@@ -92,7 +92,7 @@ _weir() {
           --trial-iterations --result --baseline --no-baseline --side-by-side --threshold --threshold-parameters --wire --values
           --iterations --warmup --input --smooth --json" ;;
         "bench sum") words="-h --help --count --density --distribution --algorithm --type --operation --iterations --warmup --json" ;;
-        "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --smooth --json" ;;
+        "bench compress") words="-h --help --compressor --compressor-parameters --count --density --iterations --input --smooth --instructions --json" ;;
         "bench embedding") words="-h --help --rows --width --tokens --exchange --values --routing --optimizer --text --compute-ms --dense-count
           --iterations --warmup --json" ;;
         "bench fusion") words="-h --help --model --scheme --algorithm --threshold --threshold-parameters --values --density --buffer-mib --rate --batch

@@ -16,6 +16,7 @@
 #include "codec/wire.hpp"
 #include "communicator/communicator.hpp"
 #include "compress/compressor.hpp"
+#include "kernels/instructions.hpp"
 #include "kernels/kernels.hpp"
 #include "plan/plan_config.hpp"
 #include "transport/inproc/inproc_transport.hpp"
@@ -28,7 +29,7 @@ using compress::Compressor;
 
 struct Options {
   std::vector<std::string> compressors = {"all"};
-  std::string parameters, input, json;
+  std::string parameters, input, instructions, json;
   std::int64_t count = 16777216;
   double density = 0.01;
   int iterations = 15;
@@ -36,6 +37,11 @@ struct Options {
 };
 
 constexpr int warmup = 3;
+
+std::string instructions_in_use() {
+  const std::string names = kernels::host::instruction_set();
+  return names.substr(0, names.find(' '));
+}
 
 class Subject {
  public:
@@ -57,6 +63,7 @@ class Subject {
             {"input", options_.smooth          ? "smooth"
                       : options_.input.empty() ? "heavy-tailed"
                                                : options_.input},
+            {"kernels", instructions_in_use()},
             {"count", n_},
             {"bytes_per_element", bytes_per_element},
             {"encode_ms", encode},
@@ -156,6 +163,7 @@ class Subject {
 
 void run(Options options) {
   require_writable(options.json);
+  if (!options.instructions.empty()) kernels::host::cap_instruction_set(options.instructions);
   std::vector<Compressor> compressors;
   if (names_all(options.compressors)) options.compressors = all_compressors();
   for (const NamedCompressor& named : named_compressors(options.compressors, options.parameters))
@@ -182,7 +190,8 @@ void run(Options options) {
   fmt::print(
       "\nenc/mem, dec/mem: speed of encoding, and of decoding and adding, relative to memcpy of the gradient. bound: both are at\n"
       "least 0.5, and nothing is allocated. Sparse compressors: encoding is selection, decoding is delivery into a dense array.\n"
-      "Linear compressors: encoding is the whole run of one rank\n");
+      "Linear compressors: encoding is the whole run of one rank. Instruction set: {}\n",
+      instructions_in_use());
   write_rows(rows, options.json);
 }
 
@@ -204,6 +213,11 @@ void add_bench_compress(Command& bench) {
           .existing_file();
   command.flag("--smooth", options.smooth, "compress smooth fields, as of a simulation, instead of heavy-tailed gradients")
       .excludes(input);
+  command
+      .option("--instructions", options.instructions,
+              "instruction set of the kernels, if not the best one: AVX2, for example, or another that weir info lists")
+      .check(kernels::host::wrong_instruction_set)
+      .type_name("SET");
   command.option("--json", options.json, "also write the rows to this file");
   command.examples({"weir bench compress", "weir bench compress --compressor qsgd --compressor-parameters levels=3"});
 }

@@ -184,6 +184,20 @@ expect "$compressed" "^qsgd levels=3 +packed "
 grep -q '"parameters": "levels=3,bucket=512"' "$work/compress.json" || fail "no parameters in compress.json"
 expect "$("$weir" bench compress --count 10000 --iterations 1 --compressor block_quantise,qsgd --compressor-parameters bucket=128 2>/dev/null)" \
   "^qsgd bucket=128 +packed "
+# Kernels of every instruction set that this processor has give the same, and no other is taken.
+read -ra sets <<<"$(sed -n 's/^  kernels  *//p' <<<"$info")"
+for set in "${sets[@]}"; do
+  capped=$("$weir" bench compress --count 10000 --iterations 1 --smooth --compressor error_bounded --compressor-parameters relative=1e-3 \
+    --instructions "$set" --json "$work/$set.json" 2>/dev/null)
+  expect "$capped" "Instruction set: $set$"
+  grep -q "\"kernels\": \"$set\"" "$work/$set.json" || fail "no $set in its rows"
+  [ "$(grep -E '"(bytes_per_element|relative_error)"' "$work/$set.json")" = "$(grep -E '"(bytes_per_element|relative_error)"' "$work/${sets[0]}.json")" ] ||
+    fail "$set gives something else than ${sets[0]}"
+done
+ends 2 "--instructions: there is no instruction set 'AVX4': kernels are compiled for .*${sets[0]}" "$weir" bench compress --instructions AVX4
+for set in $("$weir" bench compress --instructions AVX4 2>&1 | sed -n 's/.*compiled for //p' | tr -d ,); do
+  [[ " ${sets[*]} " == *" $set "* ]] || ends 2 "this processor has no $set: it has ${sets[0]}" "$weir" bench compress --instructions "$set"
+done
 prices=$("$weir" predict --nodes 8 --network 1Gbit,50us --compressor qsgd qsgd,none --compressor-parameters levels=3 --json "$work/prices.json")
 expect "$prices" "^packed_reduce_scatter of qsgd levels=3 "
 expect "$prices" "^cheapest: packed_reduce_scatter of qsgd levels=3, .* times as fast as dense_"
