@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/dice.hpp"
+#include "support/gray_scott.hpp"
 
 namespace weir::test {
 
@@ -23,13 +24,20 @@ enum class Field {
   largest,  ///< up to the largest floats
   mixed,    ///< of all magnitudes
   halves,   ///< of multiples of powers of two: ties
-  spikes    ///< rare values of 1e9 in a smooth field
+  spikes,   ///< rare values of 1e9 in a smooth field
+  reaction  ///< of a simulation, on rows of 100 values
 };
-inline constexpr Field all_fields[] = {Field::waves_2d,   Field::waves_3d, Field::uniform, Field::constants, Field::alternating,
-                                       Field::subnormals, Field::largest,  Field::mixed,   Field::halves,    Field::spikes};
+inline constexpr Field all_fields[] = {Field::waves_2d,    Field::waves_3d,   Field::uniform, Field::constants,
+                                       Field::alternating, Field::subnormals, Field::largest, Field::mixed,
+                                       Field::halves,      Field::spikes,     Field::reaction};
 
 /// Returns values that differ between ranks.
 inline std::vector<float> field(Field kind, std::int64_t count, int rank = 0) {
+  if (kind == Field::reaction) {
+    std::vector<float> v = react(100, (count + 99) / 100, 50, rank).v;
+    v.resize(static_cast<std::size_t>(count));
+    return v;
+  }
   Dice dice(static_cast<std::uint64_t>(rank) + 5);
   const auto uniform = [&] { return static_cast<double>(dice.word() >> 11) * 0x1p-52 - 1; };  // in [-1, 1)
   const auto wave = [&](double periods, std::int64_t at, std::int64_t edge) {
@@ -64,6 +72,8 @@ inline std::vector<float> field(Field kind, std::int64_t count, int rank = 0) {
         break;
       case Field::mixed:
         value = std::ldexp(uniform(), dice.small(-149, 120));
+        break;
+      case Field::reaction:  // above
         break;
       case Field::halves:
         value = std::ldexp(static_cast<double>(dice.between(-4000, 4000)), dice.small(-14, -4));
