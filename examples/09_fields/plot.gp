@@ -10,7 +10,7 @@ name(i) = system(sprintf("%s | sed -n %dp", names, i))
 # Columns: step, bytes, seconds
 rows(i) = sprintf("<sed -n '/\"field\":\"v\"/s/.*\"bytes_sent\":\\([^,]*\\),.*\"seconds\":\\([^,]*\\),\"step\":\\([^,]*\\),".\
                   "\"way\":\"%s\".*/\\3 \\1 \\2/p' %s", name(i), file)
-title_of(i) = system(sprintf("%s | sed -n '%ds/_/\\\\_/gp'", names, i))
+title_of(i) = system(sprintf("%s | sed -n '%d{s/_/\\\\_/g;p}'", names, i))
 colour(i) = word("#888888 #1f5fa8 #5fa0d8 #d9541e #e8a33d #7a3d9a #3d9a5f", (i - 1) % 7 + 1)
 
 set border 3 lc rgb "#606060"
