@@ -22,6 +22,15 @@ CORE_SPEED = 12e9
 BY_MPI = "mpi_allreduce"
 
 
+def memory_of(algorithm, case):
+    """Returns about how many bytes all ranks need together."""
+    count, ranks = case["count"], case["ranks"]
+    entries = case["density"] * count
+    union = min(count, ranks * entries)
+    needs = {"gather": 42 * ranks * entries, "split": 25 * union + 60 * entries, "doubling": 66 * union, "dense": 34 * count}
+    return ranks * needs.get(algorithm, 25 * count)
+
+
 def predicted_seconds(weir, figures, case, folder):
     """Returns the predicted seconds of each sum."""
     per_node, output = RANKS_PER_NODE[case["machine"]], os.path.join(folder, "predictions.json")
@@ -38,10 +47,11 @@ def run_case(options, case):
         file, figures = os.path.join(folder, "rows.json"), os.path.join(folder, "machine.json")
         machines.scaled_figures(case["machine"], 1, figures, CORE_SPEED)
         os.environ["WEIR_MACHINE"] = figures
-        arguments = ["--count", str(case["count"]), "--density", str(case["density"]), "--iterations", "1", "--warmup", "0"]
-        arguments += ["--sums", ",".join(options.algorithms), "--json", file]
-        seconds, memory = machines.simulate(options.program, case["machine"], case["ranks"], 1, arguments, CORE_SPEED)
         predicted = predicted_seconds(options.weir, figures, case, folder)
+        algorithms = [name for name in options.algorithms or [BY_MPI, "auto", *predicted] if memory_of(name, case) <= options.memory]
+        arguments = ["--count", str(case["count"]), "--density", str(case["density"]), "--iterations", "1", "--warmup", "0"]
+        arguments += ["--sums", ",".join(algorithms), "--json", file]
+        seconds, memory = machines.simulate(options.program, case["machine"], case["ranks"], 1, arguments, CORE_SPEED)
         with open(file) as found:
             rows = json.load(found)
     keys = ("algorithm", "error", "seconds", "payload_bytes_sent", "control_bytes_sent", "bytes_sent", "selected_local", "selected_global")
@@ -62,12 +72,12 @@ def milliseconds(row):
 
 def table(cases):
     """Returns a table in Markdown."""
-    sums = list(dict.fromkeys(row["algorithm"] for case in cases for row in case["rows"] if row["algorithm"] not in (BY_MPI, "auto")))
+    sums = sorted({row["algorithm"] for case in cases for row in case["rows"]} - {BY_MPI, "auto"})
     lines = ["# Exact sums of sparse arrays, simulated", "",
              f"Milliseconds of one sum of {cases[0]['count']:,} doubles, simulated with SimGrid (`sums.py`). Each rank has entries at random "
              "places for a share of the elements, the density. `piz_daint` has one rank a node, `commlib` eight, which share a network "
              f"card. A rank's loops move {CORE_SPEED / 1e9:.0f} GB/s. The last column is the time of `MPI_Allreduce` of the dense array, in the "
-             "same run, over that of `auto`.", ""]
+             "same run, over that of `auto`. A cell is empty where the simulation would need too much memory.", ""]
     head = ["machine", "ranks", "density", "`MPI_Allreduce`", *(f"`{name}`" for name in sums), "`auto`", "`auto` takes", "times as fast"]
     lines += [f"| {' | '.join(head)} |", "| --- |" + " ---: |" * (len(head) - 1)]
     for case in cases:
@@ -98,7 +108,7 @@ def predictions(cases):
         for row in case["rows"]:
             if "seconds" in row and "seconds_predicted" in row:
                 errors.setdefault(row["algorithm"], []).append(row["seconds_predicted"] / row["seconds"] - 1)
-    for name, own in errors.items():
+    for name, own in sorted(errors.items()):
         lines.append(f"| `{name}` | {statistics.median(map(abs, own)):.1%} | {max(own, key=abs):+.1%} | {len(own)} |")
     return lines
 
@@ -112,7 +122,8 @@ def parse():
     parser.add_argument("--ranks", nargs="+", type=int, default=[16, 32, 64, 128, 256])
     parser.add_argument("--densities", nargs="+", type=float, default=[0.0001, 0.001, 0.01, 0.1])
     parser.add_argument("--count", type=int, default=1000000, help="elements of the array")
-    parser.add_argument("--algorithms", nargs="+", default=[BY_MPI, "auto", "gather", "split", "doubling", "dense"])
+    parser.add_argument("--algorithms", nargs="+", help="all by default")
+    parser.add_argument("--memory", type=float, default=12e9, help="leaves out algorithms that need more bytes")
     parser.add_argument("--results", default=os.path.join(here, "..", "results", "simgrid"))
     parser.add_argument("--force", action="store_true", help="run cases again that have results")
     return parser.parse_args()
