@@ -195,10 +195,12 @@ void print_allreduce(const Rows& rows) {
       "busiest rank, to its own node and to others; to dense: total ms over that of the fastest dense algorithm\n");
 }
 
-/// Predicts every sum, and the fastest dense allreduce of the same array.
+/// Predicts every sum, and the fastest dense allreduce of the same array. Only MPI's takes integers.
 Predictions predict_sums(const Machine& machine, Problem problem, SumType type) {
   problem.value_bytes = type == SumType::float32 || type == SumType::int32 ? 4 : 8;
-  const std::vector<Candidate> list = predict(machine, problem, {});
+  std::vector<Candidate> list = predict(machine, problem, {});
+  if (type == SumType::int32 || type == SumType::int64)
+    std::erase_if(list, [](const Candidate& c) { return c.algorithm != dense_mpi_row.name; });
   const Candidate& dense = best_dense(list, {});
   const model::Setting setting(machine, problem);
   const sums::SumProblem sum{problem.ranks, problem.count, problem.ranks * problem.k, problem.k, problem.value_bytes};

@@ -379,7 +379,9 @@ for key in machine verdict chosen predictions collective algorithm total_ms byte
 done
 grep -q "\"chosen\": \"$chosen\"" "$work/sums.json" || fail "$chosen is not the choice in sums.json"
 expect "$(sum_prices --density 1 --nodes 16 --network 25Gbit,5us)" "^take an allreduce: dense_.* the cheapest sum"
-expect "$(sum_prices --nodes 2 --type int32 --count 8000000000)" "^sum of 8000000000 int32"
+integers=$(sum_prices --nodes 2 --type int32 --count 8000000000)
+expect "$integers" "^sum of 8000000000 int32"
+expect "$integers" "^  allreduce, dense_mpi "
 expect "$("$weir" predict --sum --machine "$work/machine.json" --nodes 4)" "^machine: $work/machine.json"
 ends 2 "excludes" "$weir" predict --sum --wire coo
 ends 2 "--type requires --sum" "$weir" predict --type int32
