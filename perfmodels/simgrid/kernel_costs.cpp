@@ -159,9 +159,9 @@ class ChargedArithmetic final : public sums::Arithmetic<double> {
   explicit ChargedArithmetic(std::unique_ptr<sums::Arithmetic<double>> real)
       : sums::Arithmetic<double>(real->identity, real->keeps_terms, real->checks), real_(std::move(real)) {}
 
-  void combine(double* lower, const double* upper, int64_t count, int64_t first) override {
+  void combine(const double* lower, const double* upper, double* out, int64_t count, int64_t first) override {
     charge(24 * count);
-    real_->combine(lower, upper, count, first);
+    real_->combine(lower, upper, out, count, first);
     overflow = real_->overflow;
   }
   int64_t merge(const sums::Entries<double>& lower, const sums::Entries<double>& upper, int64_t* indices, double* values) override {

@@ -139,11 +139,19 @@ std::vector<std::int64_t> sum_indices(const Options& options, int rank) {
 
 /// Returns the bytes that the last sum moved in loops of its own, which kernel_costs.cpp does not see.
 double uncharged_bytes(const Options& options, int ranks, const SparseSumStatistics& did) {
-  const double samples = static_cast<double>(sums::samples_of_rank(ranks)) * ranks;
-  if (did.algorithm == "split") return 32 * samples * std::log2(samples);  // sorts pairs of 16 bytes
-  if (did.algorithm != "dense") return 0;
-  // Whole arrays, with a bit for each element, are filled with entries, and read.
-  return 2 * 8.125 * static_cast<double>(options.count) + 16 * static_cast<double>(did.entries + did.entries_sum);
+  const auto count = static_cast<double>(options.count), entries = static_cast<double>(did.entries),
+             entries_sum = static_cast<double>(did.entries_sum);
+  if (did.algorithm == "split") {
+    const double samples = 1.0 * sums::samples_of_rank * ranks;
+    return 32 * samples * std::log2(samples);  // sorts pairs of 16 bytes
+  }
+  if (did.algorithm == "hash") return 32 * entries + 48 * entries_sum;  // deals entries, restores indices and orders the sum
+  // Whole arrays or blocks, with a bit for each element, are filled with entries, and read.
+  if (did.algorithm == "dense") return 2 * 8.125 * count + 16 * (entries + entries_sum);
+  if (did.algorithm != "blocks") return 0;
+  const double elements = sums::block_elements, in_array = std::ceil(count / elements);
+  const double own = sums::expected_union(entries, 1, in_array), sum = sums::expected_union(own * ranks, ranks, in_array);
+  return 8.2 * elements * (own + sum + sum / ranks) + 16 * (entries + entries_sum);
 }
 
 /// Measures a sum of doubles, or MPI's allreduce of the dense array.

@@ -27,7 +27,8 @@ def memory_of(algorithm, case):
     count, ranks = case["count"], case["ranks"]
     entries = case["density"] * count
     union = min(count, ranks * entries)
-    needs = {"gather": 42 * ranks * entries, "split": 25 * union + 60 * entries, "doubling": 66 * union, "dense": 34 * count}
+    needs = {"gather": 42 * ranks * entries, "split": 25 * union + 60 * entries, "doubling": 66 * union, "dense": 30 * count,
+             "hash": 42 * union + 60 * entries, "blocks": 34 * count}
     return ranks * needs.get(algorithm, 25 * count)
 
 

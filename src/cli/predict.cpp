@@ -8,7 +8,6 @@
 #include <optional>
 #include <string_view>
 #include <utility>
-#include <weir/sums.hpp>
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"

@@ -122,10 +122,10 @@ class ArithmeticOf final : public Arithmetic<T> {
  public:
   ArithmeticOf() : Arithmetic<T>(Operation::identity, Operation::keeps_terms, Operation::checks) {}
 
-  void combine(T* lower, const T* upper, std::int64_t count, std::int64_t first) override {
+  void combine(const T* lower, const T* upper, T* out, std::int64_t count, std::int64_t first) override {
     for (std::int64_t i = 0; i < count; ++i) {
       check(lower[i], upper[i], first + i);
-      lower[i] = Operation::of(lower[i], upper[i]);
+      out[i] = Operation::of(lower[i], upper[i]);
     }
   }
 

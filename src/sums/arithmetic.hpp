@@ -27,8 +27,8 @@ class Arithmetic {
   static constexpr std::int64_t none = -1;
   std::int64_t overflow = none;
 
-  /// Sets lower[i] to lower[i] combined with upper[i]; these are elements `first` + i.
-  virtual void combine(T* lower, const T* upper, std::int64_t count, std::int64_t first) = 0;
+  /// Sets out[i] to lower[i] combined with upper[i]; these are elements `first` + i. `out` may be either of the others.
+  virtual void combine(const T* lower, const T* upper, T* out, std::int64_t count, std::int64_t first) = 0;
   /// Merges two lists; entries with the same index become one. The output has room for both and may be the memory of neither;
   /// except that `upper` may lie in the same arrays, lower.count or more entries after their beginning. Returns the count.
   virtual std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) = 0;

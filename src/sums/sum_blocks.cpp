@@ -205,7 +205,7 @@ class BlockSum {
         const Block<T>* const upper = head(b);
         if (lower == nullptr) memory_.heads[at(a)] = memory_.heads[at(b)];
         if (lower == nullptr || upper == nullptr) return;
-        run_.arithmetic->combine(lower->values.data(), upper->values.data(), block_elements, lower->first);
+        run_.arithmetic->combine(lower->values.data(), upper->values.data(), lower->values.data(), block_elements, lower->first);
         for (std::size_t word = 0; word < lower->bits.size(); ++word) lower->bits[word] |= upper->bits[word];
       });
       blocks(0)[sums++] = *head(0);
@@ -275,15 +275,16 @@ model::StepCost cost_of_blocks(const model::Setting& setting, const SumProblem& 
   cost += network.allreduce_control(setting.all, 8);
   cost += network.all_to_all(setting.all, largest / ranks * bytes, owners_window);
   // `fill` was measured with elements of 4 bytes.
-  cost.seconds += largest * bytes / 4 / rates.fill + static_cast<double>(problem.largest) / rates.encode +
-                  total / ranks * bytes / rates.add;
+  cost.seconds +=
+      largest * bytes / 4 / rates.fill + static_cast<double>(problem.largest) / rates.encode + total / ranks * bytes / rates.add;
   if (problem.scatters) {
     cost.seconds += entries / ranks / rates.decode;
     return cost;
   }
   cost += network.allgather(setting.all, 8);
   cost += gather_blocks(setting, blocks / ranks * bytes);
-  cost.seconds += entries / rates.decode;
+  // The next block is the first one of any rank.
+  cost.seconds += blocks * ranks / rates.merge + entries / rates.decode;
   return cost;
 }
 

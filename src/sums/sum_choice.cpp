@@ -78,8 +78,6 @@ std::int64_t SumProblem::message_bytes(std::int64_t entries, std::int64_t messag
   return most_message_bytes(value_size, entries, messages, count);
 }
 
-int samples_of_rank(int ranks) { return std::clamp(8 * ranks, 64, 256); }
-
 Rates rates_of_sums(const Machine& machine) {
   // The rates are of 32-bit indices and floats, in vectors. These shares were measured with 64-bit indices and doubles.
   Rates rates = machine.rates;
@@ -130,7 +128,7 @@ SumMemory<T>::SumMemory(int ranks)
       begins(static_cast<std::size_t>(ranks)),
       gathered(static_cast<std::size_t>(ranks)),
       gathered_scratch(static_cast<std::size_t>(ranks)),
-      samples(static_cast<std::size_t>(ranks * samples_of_rank(ranks))),
+      samples(static_cast<std::size_t>(ranks * samples_of_rank)),
       samples_scratch(samples.size()),
       weighted(samples.size()),
       heads(static_cast<std::size_t>(ranks)),

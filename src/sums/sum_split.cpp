@@ -10,8 +10,7 @@ namespace {
 /// Returns the most entries of a region that balance() cuts: its share, one sample of each rank at either end, and rounding. An
 /// index with many terms may exceed it.
 std::int64_t most_of_region(const SumProblem& problem) {
-  const std::int64_t samples = samples_of_rank(problem.ranks);
-  return std::min(problem.total, problem.total / problem.ranks + 2 * (problem.total / samples) + 4 * problem.ranks);
+  return std::min(problem.total, problem.total / problem.ranks + 2 * (problem.total / samples_of_rank) + 4 * problem.ranks);
 }
 
 /// Cuts the indices into a region for each rank, sums each region at its rank, and gathers the sums. Regions are cut where regular
@@ -37,33 +36,32 @@ struct SplitSum {
       uniform_boundaries(static_cast<std::uint64_t>(run.problem.count), memory.boundaries);
       co_return;
     }
-    const std::int64_t samples = samples_of_rank(run.problem.ranks);
-    std::array<std::int64_t, 256> mine{};
-    for (std::int64_t i = 0; i < samples; ++i) {
-      const std::int64_t place = sample_begin(run.own.count, i, samples);
+    std::array<std::int64_t, samples_of_rank> mine{};
+    for (std::int64_t i = 0; i < samples_of_rank; ++i) {
+      const std::int64_t place = sample_begin(run.own.count, i);
       if (place < run.own.count) mine[static_cast<std::size_t>(i)] = run.own.indices[place];
     }
-    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(mine.data()), samples * 8,
+    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(mine.data()), samples_of_rank * 8,
                                reinterpret_cast<std::byte*>(memory.samples.data()),
                                reinterpret_cast<std::byte*>(memory.samples_scratch.data()));
     balance(run);
   }
 
   /// Returns where the entries begin for which sample `i` stands.
-  static std::int64_t sample_begin(std::int64_t count, std::int64_t i, std::int64_t samples) {
-    return count / samples * i + count % samples * i / samples;
+  static std::int64_t sample_begin(std::int64_t count, std::int64_t i) {
+    return count / samples_of_rank * i + count % samples_of_rank * i / samples_of_rank;
   }
 
   /// Sets boundaries from the samples: all ranks get the same.
   static void balance(SumRun<T>& run) {
     SumMemory<T>& memory = run.memory;
-    const std::int64_t ranks = run.problem.ranks, samples = samples_of_rank(run.problem.ranks);
+    const std::int64_t ranks = run.problem.ranks;
     std::size_t used = 0;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const std::int64_t count = run.counts[static_cast<std::size_t>(rank)];
-      for (std::int64_t i = 0; i < samples; ++i) {
-        const std::int64_t weight = sample_begin(count, i + 1, samples) - sample_begin(count, i, samples);
-        if (weight > 0) memory.weighted[used++] = {memory.samples[static_cast<std::size_t>(rank * samples + i)], weight};
+      for (std::int64_t i = 0; i < samples_of_rank; ++i) {
+        const std::int64_t weight = sample_begin(count, i + 1) - sample_begin(count, i);
+        if (weight > 0) memory.weighted[used++] = {memory.samples[static_cast<std::size_t>(rank * samples_of_rank + i)], weight};
       }
     }
     std::sort(memory.weighted.begin(), memory.weighted.begin() + static_cast<std::ptrdiff_t>(used));
@@ -85,9 +83,9 @@ SumNeed need_of_split(const SumProblem& problem) { return Regions<double>::need(
 model::StepCost cost_of_split(const model::Setting& setting, const SumProblem& problem) {
   model::StepCost cost;
   if (!problem.scatters) {  // all ranks sort all samples
-    const int samples = samples_of_rank(problem.ranks);
-    cost += setting.network.allgather(setting.all, 8.0 * samples);
-    cost.seconds += problem.ranks * samples * steps_of(problem.ranks * samples) / rates_of_sums(setting.machine).merge;
+    const int samples = problem.ranks * samples_of_rank;
+    cost += setting.network.allgather(setting.all, 8.0 * samples_of_rank);
+    cost.seconds += 1.0 * samples * steps_of(samples) / rates_of_sums(setting.machine).merge;
   }
   cost += owners_cost(setting, problem, problem.scatters || problem.keeps_terms);
   return cost;

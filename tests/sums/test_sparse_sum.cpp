@@ -383,9 +383,9 @@ TEST_CASE("automatic choice goes by the numbers of entries", "[sums]") {
   REQUIRE(chosen(64, 1 << 22) == "dense");
   REQUIRE(chosen(64, 40000, true) == "split");
   // clustered: as many entries, in few blocks
-  sums::SumProblem problem{64, 1 << 22, 64 * 40000, 40000, 8, false, false, 64 * 160, 160};
+  sums::SumProblem problem{4, 1 << 22, 4 * 400000, 400000, 8, false, false, 4 * 1600, 1600};
   REQUIRE(chosen_for(problem) == "blocks");
-  problem.blocks = 64 * 16384;
+  problem.blocks = 4 * 16384;
   problem.largest_blocks = 16384;
   REQUIRE(chosen_for(problem) == "split");
   REQUIRE(sums::expected_union(100, 4, 1e12) == 100);
