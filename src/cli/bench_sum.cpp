@@ -46,11 +46,11 @@ struct Places {
 /// - uniform: anywhere.
 /// - clustered: in half of a block of neighbours, one block in each rank's part and one that all ranks share.
 /// - powerlaw: the small ones are frequent on all ranks: count u^4.
-std::vector<std::int64_t> make_indices(const Places& places, int rank, int ranks, int t) {
+std::vector<std::int32_t> make_indices(const Places& places, int rank, int ranks, int t) {
   const auto count = static_cast<double>(places.count);
   const auto entries = std::max<std::int64_t>(1, std::llround(places.density * count));
   std::uint64_t state = splitmix64(static_cast<std::uint64_t>(t * ranks + rank) + 1);
-  std::vector<std::int64_t> indices;
+  std::vector<std::int32_t> indices;
   for (std::int64_t i = 0; i < entries; ++i) {
     double place = uniform(state);
     if (places.distribution == "powerlaw") place = std::pow(place, 4);
@@ -58,7 +58,7 @@ std::vector<std::int64_t> make_indices(const Places& places, int rank, int ranks
       const double begin = i % 2 == 0 ? (rank + 0.5) / ranks : 0.3;
       place = std::min(begin + places.density * place, 1 - 1e-9);
     }
-    indices.push_back(std::min(places.count - 1, static_cast<std::int64_t>(place * count)));
+    indices.push_back(static_cast<std::int32_t>(std::min(places.count - 1, static_cast<std::int64_t>(place * count))));
   }
   std::sort(indices.begin(), indices.end());
   indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
@@ -69,14 +69,22 @@ std::vector<std::int64_t> make_indices(const Places& places, int rank, int ranks
 template <class T>
 void measure(const Communicator& comm, const Options& options, const Places& places, Rows& rows, Progress& progress, int done) {
   // Runs take turns with these: a processor learns how two short lists merge when it sees them again.
-  std::vector<std::vector<std::int64_t>> indices;
+  std::vector<std::vector<std::int32_t>> indices;
   std::vector<std::vector<T>> values;
-  for (int t = 0; t < std::clamp(static_cast<int>(500'000 / (places.density * static_cast<double>(places.count))), 1, 64); ++t) {
+  const double lists = std::clamp(500'000 / std::max(1.0, places.density * static_cast<double>(places.count)), 1.0, 64.0);
+  for (int t = 0; t < static_cast<int>(lists); ++t) {
     indices.push_back(make_indices(places, comm.rank(), comm.size(), t));
     values.emplace_back(indices.back().size(), T{1});
   }
+  std::int64_t most = 0;
+  for (const auto& list : indices) most = std::max(most, std::ssize(list));
+  const std::int64_t total = over_ranks(most, MPI_SUM);
+  most = over_ranks(most, MPI_MAX);
+  if (total > SumByMpi<T>::most_entries)
+    give_up("all ranks together have {} entries, and MPI's collectives take at most {}: lower --count or --density", total,
+            SumByMpi<T>::most_entries);
   std::vector<T> input(static_cast<std::size_t>(places.count)), dense(input.size());
-  for (const std::int64_t index : indices[0]) input[static_cast<std::size_t>(index)] = 1;
+  for (const std::int32_t index : indices[0]) input[static_cast<std::size_t>(index)] = 1;
   SumByMpi<T> by_mpi(comm.size(), places.count);
   const auto each = [&](auto sum) {
     return [&, sum, next = std::size_t{0}](int) mutable {
@@ -85,6 +93,7 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
     };
   };
 
+  constexpr std::size_t merged = 1, runs = 3;  // among the ways
   std::vector<Way> ways;
   ways.push_back({"mpi_allreduce", [&](int) {
                     MPI_Allreduce(input.data(), dense.data(), static_cast<int>(places.count), mpi_type<T>(), MPI_SUM,
@@ -101,15 +110,13 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
       if (row->keeps_terms || !sums::keeps_terms(options.operation, options.type)) names.emplace_back(row->name);
     }
   }
-  std::int64_t most = 0;
-  for (const auto& list : indices) most = std::max(most, std::ssize(list));
   std::vector<SparseSum> made;
   made.reserve(names.size());
   for (const std::string& name : names) {
     made.emplace_back(comm, SparseSumConfig{.count = options.count,
                                             .type = options.type,
                                             .operation = options.operation,
-                                            .expected_entries = over_ranks(most, MPI_MAX),
+                                            .expected_entries = most,
                                             .algorithm = name});
     ways.push_back({name, each([&sum = made.back()](const auto& at, const auto& x) { sum.run(SumInput::entries(at, x)); })});
   }
@@ -131,7 +138,7 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
                             {"distribution", places.distribution},
                             {"type", name_of(options.type)},
                             {"operation", name_of(options.operation)},
-                            {"ratio_allgatherv", median(ways[i].times) / median(ways[1].times)},
+                            {"ratio_allgatherv", median(ways[i].times) / median(ways[merged].times)},
                             {"ratio_best", median(ways[i].times) / best},
                             {"allocations_per_iteration", static_cast<double>(ways[i].allocations) /
                                                               static_cast<double>(options.iterations * ways[i].at_once)}});
@@ -142,8 +149,8 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
       row.set("entries_sum", did.entries_sum);
       row.set("bytes_sent_max", over_ranks(did.payload_bytes_sent + did.control_bytes_sent, MPI_MAX));
     }
-    if (i == 1) row.set("entries_sum", entries_merged);
-    if (i == 3) row.set("entries_sum", entries_of_runs);
+    if (i == merged) row.set("entries_sum", entries_merged);
+    if (i == runs) row.set("entries_sum", entries_of_runs);
     rows.push_back(row);
   }
 }

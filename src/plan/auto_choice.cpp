@@ -21,10 +21,10 @@ constexpr std::size_t explained = 8;
 bool can_run(const AllreduceRow& row, const CommunicatorState& comm, const AllreduceConfig& config) {
   if (!row.runs_in(config.memory)) return false;
   if (row.needs_allreduce && comm.transport->native_allreduce() == nullptr) return false;
-  const bool nested = comm.topology.largest_node() > 1;
-  if (row.sharded && nested && config.memory == MemorySpace::cuda) return false;
+  if (row.sharded && config.memory == MemorySpace::cuda) return false;
   // Without in-node steps and switches, a sparse algorithm is the same as the one that it shards.
-  if (row.sharded && row.sparse() && !nested && !(row.by_switch && find_switch_groups(comm.topology))) return false;
+  const bool flat = comm.topology.largest_node() == 1 && !(row.by_switch && find_switch_groups(comm.topology));
+  if (row.sharded && row.sparse() && flat) return false;
   if (!row.threshold.empty() && row.threshold != config.threshold) return false;  // the user has asked for another selection
   if (row.packed()) return config.type == DataType::float32;
   if (!row.sparse()) return config.algorithm != "auto_sparse";

@@ -2,6 +2,11 @@
 
 namespace weir::sums {
 
+std::int64_t usual_part(const SumProblem& problem) {
+  const std::int64_t share = problem.total / problem.ranks;
+  return std::min(problem.total, share + share / 4 + 1024);
+}
+
 model::StepCost owners_cost(const model::Setting& setting, const SumProblem& problem, bool may_exceed) {
   const model::Network& network = setting.network;
   const Rates rates = rates_of_sums(setting.machine);

@@ -1,5 +1,5 @@
-// region_sum.hpp: what algorithms share in which each rank sums a part of the array: the exchange with these owners, the sum of a
-// part, and the gathering of the sums.
+// region_sum.hpp: for algorithms in which each rank sums a part of the array: the exchange with these owners, the sum of a part,
+// and the gathering of the sums.
 //
 // A division says which rank owns which indices, and how they travel. It is a class of this form:
 //
@@ -27,8 +27,8 @@ namespace weir::sums {
 constexpr int owners_window = 8;  ///< exchanges in flight
 
 /// Receives a message from every other rank into in(rank), and sends out(rank) to it. Empty ones do not travel. Destinations
-/// rotate, so that the ranks do not all send to one rank at once, and a few exchanges are in flight. in(rank) comes before
-/// out(rank), which may write the message. `requests` has two for each rank.
+/// rotate, so that the ranks do not all send to one rank at once, and a few exchanges are in flight. out(rank) may write the
+/// message. `requests` has two for each rank.
 template <class In, class Out>
 task<void> exchange_with_owners(Channel channel, std::vector<Request>& requests, In in, Out out) {
   const int me = channel.rank(), ranks = channel.size();
@@ -80,6 +80,10 @@ task<void> gather_counts(Channel channel, SumMemory<T>& memory, std::int64_t min
                              reinterpret_cast<std::byte*>(memory.gathered.data()),
                              reinterpret_cast<std::byte*>(memory.gathered_scratch.data()));
 }
+
+/// Returns for how many entries of a part memory is allocated at first, if it may grow: more than its share by a quarter and some
+/// stripes.
+[[nodiscard]] std::int64_t usual_part(const SumProblem& problem);
 
 /// Returns what RegionSum costs with indices at random. `may_exceed` is its argument.
 [[nodiscard]] model::StepCost owners_cost(const model::Setting& setting, const SumProblem& problem, bool may_exceed);
@@ -175,6 +179,9 @@ class RegionSum {
       const int rank = (me_ + i) % ranks_;
       memory_.offset[at(i) + 1] = memory_.offset[at(i)] + message_bytes<T>(memory_.gathered[at(rank)], division_.range(rank));
     }
+    if (memory_.offset.back() > memory_.messages[0].size())
+      fail(WEIR_ERR_TRANSPORT, "the parts of a sparse sum have {} bytes: at most {} were expected", memory_.offset.back(),
+           memory_.messages[0].size());
     std::byte* const messages = memory_.messages[0].data();
     encode_entries(division_.travelling(mine), division_.base(me_), division_.range(me_), messages);
     co_await gather_messages(channel_, memory_.offset, messages);
@@ -222,6 +229,9 @@ class RegionSum {
     std::int64_t entries = 0;
     for (int rank = 0; rank < ranks_; ++rank) {
       const std::int64_t part = memory_.gathered[at(rank)];
+      if (part > sum.capacity() - entries)
+        fail(WEIR_ERR_TRANSPORT, "the parts of a sparse sum have more than {} entries, which were expected at most",
+             sum.capacity());
       std::int64_t* const indices = sum.indices.data() + entries;
       T* const values = sum.values.data() + entries;
       if (rank == me_) {

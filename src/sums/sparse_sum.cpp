@@ -24,6 +24,7 @@ struct SumCard {
   std::int64_t entries = 0, blocks = 0;
   std::int32_t failed = 0, scatters = 0;
 };
+static_assert(sizeof(SumCard) == card_bytes);
 
 /// Returns how many blocks have entries. The indices ascend.
 std::int64_t count_blocks(const std::int64_t* indices, std::int64_t count) {
@@ -277,7 +278,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   /// All ranks learn how many entries each of them has, and whether all calls are right. Throws on all if not.
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
-    const bool counts_blocks = row_ == nullptr || row_->counts_blocks;
+    const bool counts_blocks = row_ != nullptr ? row_->counts_blocks : problem.ranks > 1 && !problem.keeps_terms;
     const std::int64_t blocks = counts_blocks ? count_blocks(own_.indices.data(), own_count_) : 0;
     card_ = {own_count_, blocks, outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
     co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,

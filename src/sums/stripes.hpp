@@ -6,8 +6,8 @@
 
 namespace weir::sums {
 
-/// Deals stripes of 2^bits neighbouring indices below `count` to ranks. In each round every rank gets one stripe, the first of them
-/// the rank that a hash of the round's number picks. The indices of a rank are numbered by places, in the same order.
+/// Deals stripes of 2^bits neighbouring indices below `count` to ranks. In each round every rank gets one stripe. A hash of the
+/// round's number picks the rank that gets the first one. The indices of a rank are numbered by places, in the same order.
 class Stripes {
  public:
   Stripes(std::int64_t count, int ranks, int bits)

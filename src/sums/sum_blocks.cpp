@@ -101,6 +101,7 @@ class BlockSum {
     memory_.offset[0] = 0;
     for (int i = 0; i < ranks_; ++i)
       memory_.offset[at(i) + 1] = memory_.offset[at(i)] + memory_.gathered[at((me_ + i) % ranks_)] * block_size;
+    if (memory_.offset.back() > memory_.messages[0].size()) fail_malformed();
     co_await gather_messages(channel_, memory_.offset, memory_.messages[0].data());
     co_return collected();
   }
@@ -169,8 +170,8 @@ class BlockSum {
            memory_.messages[1].size() / block_size);
   }
 
-  /// Sets memory.heads[r] to the block of rank r that begins at the lowest index of all lists, which it takes from its list; to
-  /// null if rank r has none there. The list of rank r has blocks begins[r] to counts_in[r]. Returns false if all lists are empty.
+  /// Takes the block with the lowest index from every list that begins with it. Sets memory.heads[r] to that of rank r, or to null.
+  /// The list of rank r has blocks begins[r] to counts_in[r]. Returns false if all lists are empty.
   bool take_heads(Block<T>* lists, std::int64_t& previous) {
     constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
     std::int64_t first = none;
@@ -254,7 +255,7 @@ class BlockSum {
   Stripes stripes_;
 };
 
-/// More than the share of a rank by a quarter and a few. If hashes or ranges give a rank more, memory grows.
+/// Allows a quarter and a few blocks more than a rank's share. Memory grows if a rank gets more.
 SumNeed need_of_blocks(const SumProblem& problem) {
   const std::int64_t total = BlockCounts(problem).total, share = total / problem.ranks;
   return need_for_part(problem, std::min(total, share + share / 4 + 4));

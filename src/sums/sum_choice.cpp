@@ -56,7 +56,7 @@ void check_operation(const SparseSumConfig& config) {
 }
 
 model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem) {
-  model::StepCost cost = setting.network.allgather(setting.all, model::announcement_bytes);
+  model::StepCost cost = setting.network.allgather(setting.all, card_bytes);
   cost += row.cost(setting, problem);
   return cost;
 }

@@ -9,15 +9,15 @@ namespace weir::sums {
 namespace {
 
 /// Returns the bytes of a block: the values of `range` elements, then a bit for each, set where there is an entry.
-std::int64_t block_bytes(std::int64_t value_size, std::int64_t range) {
+std::int64_t part_bytes(std::int64_t value_size, std::int64_t range) {
   return (range * value_size + 7) / 8 * 8 + (range + 63) / 64 * 8;
 }
 
-/// Returns whether the array is halved: the same order of additions needs 2^m ranks.
+/// Returns whether ranks halve the array. Only 2^m ranks then add in the order of combine_in_order.
 bool is_halved(int ranks) { return std::has_single_bit(static_cast<unsigned>(ranks)); }
 
-/// Returns where the block of a part is among all blocks: of halved arrays, at the number of the part with its bits reversed. Then
-/// the parts of all ranks that have the same low bits are neighbours.
+/// Returns the slot of a part's block. In a halved array it is the part's number with its bits reversed, so that parts with the
+/// same low bits are neighbours.
 int slot_of(int part, int ranks) {
   if (!is_halved(ranks)) return part;
   int slot = 0;
@@ -25,10 +25,10 @@ int slot_of(int part, int ranks) {
   return slot;
 }
 
-/// Exchanges whole arrays with a bit for each element: reduce-scatter and allgather. 2^m ranks halve the array in each step of the
-/// first, with neighbours at first, and double what they have in each step of the second (Rabenseifner 2004). So ranks of a node
-/// send each other most, and the order is that of combine_in_order. Other numbers of ranks exchange parts directly, and then around
-/// a ring. Each rank sends at most 2 n (P - 1) / P elements and as many bits. Absent elements have the value that changes no other.
+/// Exchanges whole arrays with a bit for each element. 2^m ranks halve the array in each step of the reduce-scatter, beginning with
+/// neighbours, and double their part in each step of the allgather (Rabenseifner 2004). So most bytes stay in the node. Other
+/// numbers of ranks send parts to their owners, and gather them around a ring. Each rank sends at most 2 n (P - 1) / P elements and
+/// as many bits. Absent elements have the value that changes no other.
 template <class T>
 struct DenseSum {
   static task<Entries<T>> run(Channel channel, SumRun<T>& run) {
@@ -37,7 +37,7 @@ struct DenseSum {
     uniform_boundaries(static_cast<std::uint64_t>(run.problem.count), memory.boundaries);
     memory.offset[0] = 0;
     for (int slot = 0; slot < ranks; ++slot)
-      memory.offset[at(slot) + 1] = memory.offset[at(slot)] + block_bytes(sizeof(T), range(memory, slot_of(slot, ranks)));
+      memory.offset[at(slot) + 1] = memory.offset[at(slot)] + part_bytes(sizeof(T), range(memory, slot_of(slot, ranks)));
     for (int part = 0; part < ranks; ++part) fill(run, part);
 
     StageScope stage = channel.stage(Stage::reduce_scatter);
@@ -79,7 +79,7 @@ struct DenseSum {
       first = kept;
       for (int slot = first; slot < first + slots; ++slot) {
         std::byte* const block = array + memory.offset[at(slot)];
-        const std::byte* const other = theirs + memory.offset[at(slot)] - memory.offset[at(first)];
+        const std::byte* const other = theirs + (memory.offset[at(slot)] - memory.offset[at(first)]);
         if (keeps_upper_half)
           combine(run, other, block, block, slot_of(slot, ranks));
         else
@@ -189,7 +189,7 @@ struct DenseSum {
 
 SumNeed need_of_dense(const SumProblem& problem) {
   const std::int64_t part = (problem.count + problem.ranks - 1) / problem.ranks;
-  const std::int64_t block = block_bytes(problem.value_size, part);
+  const std::int64_t block = part_bytes(problem.value_size, part);
   return {{0, 0, problem.most_entries()},
           {problem.ranks * block, (is_halved(problem.ranks) ? problem.ranks / 2 : problem.ranks) * block}};
 }

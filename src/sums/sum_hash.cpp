@@ -7,17 +7,11 @@
 namespace weir::sums {
 namespace {
 
-/// Returns the bits of stripes: short ones balance, and long ones are quick to deal.
+/// Returns log2 of a stripe's length. Short stripes balance better, and long ones are dealt faster.
 int stripe_bits(const SumProblem& problem) {
   constexpr int most = 8, rounds = 16;
   const auto length = static_cast<std::uint64_t>(problem.count / rounds / problem.ranks);
   return std::clamp(static_cast<int>(std::bit_width(length)) - 1, 0, most);
-}
-
-/// Returns the entries of a part for which there is memory at once: more than its share by a quarter and some stripes.
-std::int64_t usual_part(const SumProblem& problem) {
-  const std::int64_t share = problem.total / problem.ranks;
-  return std::min(problem.total, share + share / 4 + 1024);
 }
 
 /// Divides the array into stripes. Places travel, in lists[2] from begin_[rank] on.

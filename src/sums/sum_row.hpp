@@ -17,9 +17,11 @@
 
 namespace weir::sums {
 
-/// Elements of a block of the algorithm `blocks`: neighbours, of which the first has a multiple as index.
+/// The algorithm `blocks` sends blocks of this many neighbours. The first index of a block is a multiple of it.
 constexpr int block_bits = 8;
 constexpr std::int64_t block_elements = std::int64_t{1} << block_bits;
+
+constexpr std::size_t card_bytes = 24;  ///< what each rank says of its run in the first control message
 
 /// A run, as all ranks know it after their first control message: choices that depend on it alone are the same on every rank.
 struct SumProblem {
@@ -87,8 +89,8 @@ struct SumRun {
   SumGrowth& growth;
 };
 
-/// Samples that each rank gives of its indices, so that regions can be balanced. More would balance no better than to a few per cent
-/// where lists are alike, and all ranks sort those of all.
+/// Samples that each rank gives of its indices, so that regions balance. Every rank sorts all of them, so more would cost more than
+/// they gain.
 constexpr int samples_of_rank = 64;
 
 /// An algorithm returns the sum in the object's memory, or the part of it in this rank's range if it makes no more.
@@ -99,7 +101,7 @@ struct SumRow {
   std::string_view name, description;
   /// Returns what a run costs after its first control message. `setting` says where the ranks are; its count and k do not matter.
   model::StepCost (*cost)(const model::Setting& setting, const SumProblem& problem);
-  /// Returns what a run needs. Most algorithms never need more; split may grow further.
+  /// Returns what a run needs. Most algorithms never need more; those whose ranks each sum a part may grow further.
   SumNeed (*need)(const SumProblem& problem);
   /// Brings all entries of an index to one place before it combines any, and lets messages have an index several times.
   bool keeps_terms = false;

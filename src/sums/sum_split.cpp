@@ -7,10 +7,13 @@
 namespace weir::sums {
 namespace {
 
-/// Returns the most entries of a region that balance() cuts: its share, one sample of each rank at either end, and rounding. An
-/// index with many terms may exceed it.
+/// Returns whether no region can have many more entries than its share. Ranges, or single indices with many terms, may have any
+/// number, and samples on many ranks stand for many entries together.
+bool has_small_regions(const SumProblem& problem) { return !problem.scatters && !problem.keeps_terms && problem.ranks <= 16; }
+
+/// Returns the most entries of a region that balance() cuts: its share, what three samples of each rank stand for, and rounding.
 std::int64_t most_of_region(const SumProblem& problem) {
-  return std::min(problem.total, problem.total / problem.ranks + 2 * (problem.total / samples_of_rank) + 4 * problem.ranks);
+  return std::min(problem.total, problem.total / problem.ranks + 3 * (problem.total / samples_of_rank) + 5 * problem.ranks);
 }
 
 /// Cuts the indices into a region for each rank, sums each region at its rank, and gathers the sums. Regions are cut where regular
@@ -25,8 +28,7 @@ struct SplitSum {
       const StageScope stage = channel.stage(Stage::average_boundaries);
       co_await set_boundaries(channel, run);
     }
-    // Ranges, or single indices with many terms, may have any number of entries.
-    co_return co_await sums.sum(run.problem.scatters || run.problem.keeps_terms);
+    co_return co_await sums.sum(!has_small_regions(run.problem));
   }
 
  private:
@@ -37,9 +39,13 @@ struct SplitSum {
       co_return;
     }
     std::array<std::int64_t, samples_of_rank> mine{};
+    // Each rank has its own place in what a sample stands for: equal lists would cut at 64 places only.
+    const double place = (channel.rank() + 0.5) / channel.size();
     for (std::int64_t i = 0; i < samples_of_rank; ++i) {
-      const std::int64_t place = sample_begin(run.own.count, i);
-      if (place < run.own.count) mine[static_cast<std::size_t>(i)] = run.own.indices[place];
+      const std::int64_t begin = sample_begin(run.own.count, i), entries = sample_begin(run.own.count, i + 1) - begin;
+      if (entries > 0)
+        mine[static_cast<std::size_t>(i)] =
+            run.own.indices[begin + static_cast<std::int64_t>(place * static_cast<double>(entries))];
     }
     co_await allgather_control(channel, reinterpret_cast<const std::byte*>(mine.data()), samples_of_rank * 8,
                                reinterpret_cast<std::byte*>(memory.samples.data()),
@@ -78,7 +84,9 @@ struct SplitSum {
   }
 };
 
-SumNeed need_of_split(const SumProblem& problem) { return Regions<double>::need(problem, most_of_region(problem)); }
+SumNeed need_of_split(const SumProblem& problem) {
+  return Regions<double>::need(problem, has_small_regions(problem) ? most_of_region(problem) : usual_part(problem));
+}
 
 model::StepCost cost_of_split(const model::Setting& setting, const SumProblem& problem) {
   model::StepCost cost;
@@ -87,7 +95,7 @@ model::StepCost cost_of_split(const model::Setting& setting, const SumProblem& p
     cost += setting.network.allgather(setting.all, 8.0 * samples_of_rank);
     cost.seconds += 1.0 * samples * steps_of(samples) / rates_of_sums(setting.machine).merge;
   }
-  cost += owners_cost(setting, problem, problem.scatters || problem.keeps_terms);
+  cost += owners_cost(setting, problem, !has_small_regions(problem));
   return cost;
 }
 

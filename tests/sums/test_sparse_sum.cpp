@@ -393,6 +393,21 @@ TEST_CASE("automatic choice goes by the numbers of entries", "[sums]") {
   REQUIRE(std::abs(sums::expected_union(100, 2, 100) - 75) < 1e-9);
 }
 
+TEST_CASE("split balances lists that are the same on many ranks", "[sums]") {
+  constexpr std::int64_t entries = 6400;
+  RankCheck check;
+  run_ranks(48, [&](Communicator& comm) {
+    SparseSum sum(comm, {.count = 1'000'000, .expected_entries = entries, .algorithm = "split"});
+    const std::int64_t before = sum.memory_bytes();
+    std::vector<std::int64_t> indices(entries);
+    for (std::int64_t i = 0; i < entries; ++i) indices[static_cast<std::size_t>(i)] = 500'000 + 3 * i;
+    sum.run(SumInput::entries(indices, std::vector<double>(indices.size(), 1)));
+    check.that(sum.memory_bytes() == before, "no region has many more entries than its share");
+    check.that(sum.result<double>().values[0] == 48, "the sum");
+  });
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("rank 0 warns once of lists that are longer than promised", "[sums]") {
   static std::atomic<int> warnings;
   warnings = 0;

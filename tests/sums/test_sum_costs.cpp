@@ -79,20 +79,21 @@ TEST_CASE("costs of gather and doubling by hand, on four nodes and on two", "[su
   const auto seconds = [&](const Problem& places, std::string_view row) {
     return cost_of_sum(*sums::find_sum(row), model::Setting(machine, places), problem).seconds;
   };
+  const auto card = static_cast<double>(sums::card_bytes);
   const double list = 80 * (8 + 6.25 / 8), pair = 156 * (8 + (4 + 1600.0 / 156 / 8) / 8);
   const double merge = 80 * 0.6, encode = 80 * 0.4, decode = 80 * 0.3;
   const double computing = 80 / encode + 3 * 80 / decode + (320 + 312) / merge;
   REQUIRE(seconds(on_nodes(4, 1), "gather") ==
-          Approx(1 + 16 / 100.0 + 1 + 32 / 50.0 + 1 + list / 100 + 1 + 2 * list / 50 + computing));
+          Approx(1 + card / 100 + 1 + 2 * card / 50 + 1 + list / 100 + 1 + 2 * list / 50 + computing));
   // Two ranks of a node share its card where both send to the other node.
   REQUIRE(seconds(on_nodes(2, 2), "gather") ==
-          Approx(1 + 16 / 100.0 + 1 + 32 / 25.0 + 1 + list / 100 + 1 + 2 * list / 25 + computing));
+          Approx(1 + card / 100 + 1 + 2 * card / 25 + 1 + list / 100 + 1 + 2 * list / 25 + computing));
 
   const double steps = (80 + 156) / encode + (80 + 156) / decode + 2 * (80 + 156) / merge;
   REQUIRE(seconds(on_nodes(4, 1), "doubling") ==
-          Approx(1 + 16 / 100.0 + 1 + 32 / 50.0 + 2 * (1 + 8 / 50.0) + 1 + list / 50 + 1 + pair / 50 + steps));
+          Approx(1 + card / 100 + 1 + 2 * card / 50 + 2 * (1 + 8 / 50.0) + 1 + list / 50 + 1 + pair / 50 + steps));
   REQUIRE(seconds(on_nodes(2, 2), "doubling") ==
-          Approx(1 + 16 / 100.0 + 1 + 32 / 25.0 + 0.1 + 8 / 1000.0 + 1 + 8 / 25.0 + 0.1 + list / 1000 + 1 + pair / 25 + steps));
+          Approx(1 + card / 100 + 1 + 2 * card / 25 + 0.1 + 8 / 1000.0 + 1 + 8 / 25.0 + 0.1 + list / 1000 + 1 + pair / 25 + steps));
 }
 
 TEST_CASE("predicted bytes are those that are sent", "[sums]") {
