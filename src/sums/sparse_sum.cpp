@@ -153,6 +153,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
             config.name, rank(), mine.index_bytes);
     check_array(mine.indices, mine.count, static_cast<std::size_t>(mine.index_bytes), "indices");
     if (mine.count > 0) make_room(mine.count);
+    own_blocks_ = 0;
     const bool ascending = mine.index_bytes == 4 ? copy_indices(static_cast<const std::int32_t*>(mine.indices), mine.count)
                                                  : copy_indices(static_cast<const std::int64_t*>(mine.indices), mine.count);
     if (mine.count > 0) std::memmove(own_.values.data(), mine.values, static_cast<std::size_t>(mine.count) * sizeof(T));
@@ -160,6 +161,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     if (ascending) return;
     if (sort_entries(own_, spare_, mine.count, config.count)) std::swap(own_, spare_);
     own_count_ = arithmetic_->fold(own_.indices.data(), own_.values.data(), mine.count);
+    own_blocks_ = count_blocks(own_.indices.data(), own_count_);
     check_overflow();
   }
 
@@ -179,22 +181,25 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
         own_count_ += array[i] != 0;
       }
     }
+    own_blocks_ = count_blocks(own_.indices.data(), own_count_);
   }
 
-  /// Copies indices to own_. Returns whether they ascend, none twice.
+  /// Copies indices to own_, and counts their blocks if they ascend, none twice. Returns whether they do.
   template <class Index>
   bool copy_indices(const Index* indices, std::int64_t count) {
     bool ascending = true;
-    std::int64_t previous = -1;
+    std::int64_t previous = -1, blocks = 0;
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t index = indices[i];
       if (index < 0 || index >= config.count)
         fail(WEIR_ERR_ARGUMENT, "sum '{}', rank {}: index {} of entry {} is out of range: indices are 0 to {}", config.name, rank(),
              index, i, config.count - 1);
       ascending &= index > previous;
+      blocks += static_cast<std::uint64_t>(index ^ previous) >= block_elements;
       previous = index;
       own_.indices[i] = index;
     }
+    own_blocks_ = blocks;
     return ascending;
   }
 
@@ -278,19 +283,16 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   /// All ranks learn how many entries each of them has, and whether all calls are right. Throws on all if not.
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
-    const bool counts_blocks = row_ != nullptr ? row_->counts_blocks : problem.ranks > 1 && !problem.keeps_terms;
-    const std::int64_t blocks = counts_blocks ? count_blocks(own_.indices.data(), own_count_) : 0;
-    card_ = {own_count_, blocks, outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
+    card_ = {own_count_, own_blocks_, outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
     co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
                                reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
-    if (counts_blocks) problem.blocks = problem.largest_blocks = 0;
+    problem.blocks = problem.largest_blocks = 0;
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
       const SumCard& card = cards_[rank];
       if (card.failed != 0) co_await throw_outcome_of(channel(), static_cast<int>(rank), outcome_, agreement_);
       counts_[rank] = card.entries;
       problem.total += card.entries;
       problem.largest = std::max(problem.largest, card.entries);
-      if (!counts_blocks) continue;
       problem.blocks += card.blocks;
       problem.largest_blocks = std::max(problem.largest_blocks, card.blocks);
     }
@@ -374,7 +376,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   std::vector<SumCard> cards_, card_scratch_;
   std::vector<std::int64_t> counts_;
   EntryMemory<T> own_, spare_;
-  std::int64_t own_count_ = 0;
+  std::int64_t own_count_ = 0, own_blocks_ = 0;
   bool scatters_ = false;
   SumOutput output_;
   Outcome outcome_;

@@ -295,7 +295,6 @@ extern const SumRow blocks_sum_row{.name = "blocks",
                                    .description = "sums whole blocks that have entries at one rank each, and gathers the sums",
                                    .cost = cost_of_blocks,
                                    .need = need_of_blocks,
-                                   .counts_blocks = true,
                                    .run = sum_functions<BlockSum>};
 
 }  // namespace weir::sums

@@ -105,8 +105,6 @@ struct SumRow {
   SumNeed (*need)(const SumProblem& problem);
   /// Brings all entries of an index to one place before it combines any, and lets messages have an index several times.
   bool keeps_terms = false;
-  /// Uses the numbers of blocks of SumProblem, which ranks only count for such a row and for "auto".
-  bool counts_blocks = false;
   std::tuple<SumFunction<float>, SumFunction<double>, SumFunction<std::int32_t>, SumFunction<std::int64_t>> run;
 };
 
