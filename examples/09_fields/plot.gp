@@ -1,7 +1,7 @@
 # Draws what each way to average field v sends, and how long it takes, over the steps of the simulation. Run by measure.sh, or by
 # hand: gnuplot -e "folder='results'" plot.gp
 # Reads <folder>/rows.json and writes <folder>/fields.svg.
-set terminal svg size 1500,640 font "DejaVu Sans,15" background rgb "white"
+set terminal svg size 1500,700 font "DejaVu Sans,15" background rgb "white"
 set output folder."/fields.svg"
 file = folder."/rows.json"
 names = sprintf("sed -n 's/.*\"way\":\"\\([^\"]*\\)\".*/\\1/p' %s | awk '!seen[$0]++'", file)
@@ -20,11 +20,11 @@ set key outside bottom center horizontal Left reverse samplen 3 spacing 1.2
 set logscale y
 set xlabel "steps of the simulation"
 set multiplot layout 1,2 title "Fields of an ensemble: what an average over all members costs" font "DejaVu Sans Bold,19" \
-    margins 0.08,0.97,0.24,0.83 spacing 0.09
+    margins 0.08,0.97,0.29,0.84 spacing 0.09
 set title "seconds"
 set ylabel "logarithmic" offset 1.2
 set format y "%.0s %cs"
-set key at screen 0.5,0.08 center center
+set key at screen 0.5,0.09 center center
 plot for [i=1:ways] rows(i) using 1:3 with linespoints lw 2.5 pt 7 ps 0.6 lc rgb colour(i) title title_of(i)
 
 set title "bytes that a rank sends"
