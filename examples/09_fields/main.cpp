@@ -216,6 +216,8 @@ void write_json(const Options& options, int ranks, const std::vector<Measured>& 
 
 void run(Options options) {
   const weir::Communicator comm(MPI_COMM_WORLD);
+  if (comm.rank() == 0 && !options.json.empty() && !std::ofstream(options.json, std::ios::app))
+    throw std::runtime_error("cannot write " + options.json);
   // Where ranks share a node, packed_reduce_scatter sums in their memory, and compresses only what leaves the node.
   if (options.algorithm.empty()) options.algorithm = on_one_node(comm.size()) ? "packed_allgather" : "packed_reduce_scatter";
   const std::vector<std::unique_ptr<Way>> ways = make_ways(options, comm);
@@ -260,7 +262,11 @@ int main(int argc, char** argv) {
   app.add_option("--algorithm", options.algorithm,
                  "what carries error_bounded: packed_reduce_scatter (between nodes the default), packed_allgather (within one)");
   app.add_option("--json", options.json, "where rank 0 writes what each average took");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // --help is no error
+  }
   if (options.every > options.steps) {
     std::fprintf(stderr, "fields: --every is %d: it must be at most --steps, %d\n", options.every, options.steps);
     return 2;

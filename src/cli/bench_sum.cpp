@@ -204,7 +204,9 @@ void add_bench_sum(Command& bench) {
   std::vector<std::string> names = {"all", "auto"};
   for (const sums::SumRow* row : sums::sum_registry()) names.emplace_back(row->name);
   command.option("--count", options.count, "elements of the array").between(1, 2147483647);
-  command.option("--density", options.densities, "shares of the elements for which a rank has entries")
+  command
+      .option("--density", options.densities,
+              "shares of the elements for which a rank has entries, before repetitions are left out")
       .between(1e-9, 1.0)
       .delimiter(',');
   command.option("--distribution", options.distributions, "where entries are").one_of(known_distributions).delimiter(',');

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -191,12 +192,15 @@ void print_allreduce(const Rows& rows) {
   fmt::print(
       "\ntotal, select, in node, exchange, apply: ms of one allreduce; in node: the stages that stay in nodes; bytes: sent in it "
       "by the\n"
-      "busiest rank, to its own node and to others; to dense: total ms over that of the fastest dense algorithm\n");
+      "busiest rank, to its own node and to others; to dense: total ms, relative to the fastest dense algorithm\n");
 }
 
 /// Predicts every sum, and the fastest dense allreduce of the same array. Only MPI's takes integers.
 Predictions predict_sums(const Machine& machine, Problem problem, SumType type) {
   problem.value_bytes = type == SumType::float32 || type == SumType::int32 ? 4 : 8;
+  if (problem.k > std::numeric_limits<std::int64_t>::max() / problem.ranks)
+    give_up("{} ranks with {} entries each have 2^63 entries or more: lower --count, --density or the number of ranks",
+            problem.ranks, problem.k);
   std::vector<Candidate> list = predict(machine, problem, {});
   if (type == SumType::int32 || type == SumType::int64)
     std::erase_if(list, [](const Candidate& c) { return c.algorithm != dense_mpi_row.name; });
@@ -240,8 +244,8 @@ void print_sums(const Rows& rows) {
               {"  algorithm", "total ms", "bytes in node", "bytes across", "to dense"});
   fmt::print(
       "\n>: what auto takes; total: ms of one sum; bytes: sent in it by the busiest rank, to its own node and to others; to "
-      "dense: total ms\n"
-      "over that of the fastest dense allreduce. Entries are taken as random, and as many on each rank.\n");
+      "dense:\n"
+      "total ms, relative to the fastest dense allreduce. Predictions assume random entries, equally many on each rank.\n");
 }
 
 /// Returns the machine, with the given network, if any.

@@ -14,8 +14,8 @@ sys.path.insert(0, str(ROOT / "capi/interface"))
 import model  # noqa: E402
 
 VERSION = "WEIR_0.1"
-CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|FusedAllreduce|ParallelOperator|LayerOptimizer|SparseAdam|Checkpoint|SampleSource|SampleCache|SampleLoader|(record|idx|npy|hdf5|jpeg)_source|detail::communicator_from_mpi|version|algorithms|compressors|inspect|decode|exchanges"
-                 r"|settings|set_log_function|level_name)\b|.*weir::(AllreducePlan|FusedAllreduce)::(residual|sparse_result)<|(typeinfo|typeinfo name|vtable) for weir::(Error|SampleSource)")
+CXX = re.compile(r"weir::(Communicator|AllreducePlan|Operation|EmbeddingTable|StepSchedule|FusedAllreduce|ParallelOperator|LayerOptimizer|SparseAdam|SparseSum|Checkpoint|SampleSource|SampleCache|SampleLoader|(record|idx|npy|hdf5|jpeg)_source|detail::communicator_from_mpi|version|algorithms|compressors|inspect|decode|exchanges"
+                 r"|settings|set_log_function|level_name)\b|.*weir::(AllreducePlan|FusedAllreduce)::(residual|sparse_result)<|.*weir::SparseSum::result<|(typeinfo|typeinfo name|vtable) for weir::(Error|SampleSource)")
 
 
 def exported(library, *options):
@@ -38,6 +38,10 @@ def main():
     wrong += [f"{name}: exported as of {version}, not {VERSION}" for name, version in sorted(symbols.items()) if version != VERSION]
     demangled = exported(library, "-C")
     wrong += [f"{name}: exported, not on the allow-list" for name in sorted(demangled) if name not in in_c and not CXX.match(name)]
+    headers = "".join(file.read_text() for file in sorted((ROOT / "include/weir").glob("*.hpp")))
+    classes = set(re.findall(r"^class (\w+) (?:final )?(?:: [^{]*)?{", headers, re.M)) - {"Owner", "Error", "Observer"}  # these are inline
+    wrong += [f"weir::{name}: a class of the public headers, none of whose functions is exported"
+              for name in sorted(classes) if not any(symbol.startswith(f"weir::{name}::") for symbol in demangled)]
     soname = re.search(r"SONAME +(\S+)", subprocess.run(["objdump", "-p", library], check=True, capture_output=True, text=True).stdout)
     if not soname or not re.fullmatch(r"libweir-(openmpi|mpich)\.so\.\d+", soname[1]):
         wrong.append(f"the soname is {soname and soname[1]}, not libweir-openmpi.so.MAJOR or libweir-mpich.so.MAJOR")
