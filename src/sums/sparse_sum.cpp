@@ -153,7 +153,6 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
             config.name, rank(), mine.index_bytes);
     check_array(mine.indices, mine.count, static_cast<std::size_t>(mine.index_bytes), "indices");
     if (mine.count > 0) make_room(mine.count);
-    own_blocks_ = 0;
     const bool ascending = mine.index_bytes == 4 ? copy_indices(static_cast<const std::int32_t*>(mine.indices), mine.count)
                                                  : copy_indices(static_cast<const std::int64_t*>(mine.indices), mine.count);
     if (mine.count > 0) std::memmove(own_.values.data(), mine.values, static_cast<std::size_t>(mine.count) * sizeof(T));

@@ -88,14 +88,8 @@ Rates rates_of_sums(const Machine& machine) {
 }
 
 double expected_union(double total, int ranks, double count) {
-  const double density = count > 0 ? std::min(1.0, total / ranks / count) : 0;
   constexpr double rarely = 1e-6;  // lists have nearly nothing in common, and differences of 1 would lose digits
-  if (density * ranks < rarely) return total;
-  double absent = 1, factor = 1 - density;
-  for (int power = ranks; power > 0; power /= 2, factor *= factor) {
-    if (power % 2 == 1) absent *= factor;
-  }
-  return count * (1 - absent);
+  return total < rarely * count ? total : model::distinct(count, total / ranks, ranks);
 }
 
 double expected_bytes(double entries, double range, std::int64_t value_size) {

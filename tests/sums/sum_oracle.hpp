@@ -153,4 +153,11 @@ bool same_sum(const SumView<T>& view, const SumMap<T>& oracle, std::int64_t begi
   return i == view.indices.size() && i == view.values.size();
 }
 
+/// Returns the names of all algorithms, and "auto".
+inline std::vector<std::string> algorithms_of_sums() {
+  std::vector<std::string> names = {"auto"};
+  for (const sums::SumRow* row : sums::sum_registry()) names.emplace_back(row->name);
+  return names;
+}
+
 }  // namespace weir::test

@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::array numbers_of_ranks = {1, 2, 3, 5, 7, 16, 33};
 
-std::vector<std::string> algorithms_of_sums() {
-  std::vector<std::string> names = {"auto"};
-  for (const sums::SumRow* row : sums::sum_registry()) names.emplace_back(row->name);
-  return names;
-}
-
 template <class T>
 SparseSum make(Communicator& comm, std::int64_t count, const std::string& algorithm) {
   return SparseSum(comm, {.count = count,

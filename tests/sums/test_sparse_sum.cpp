@@ -18,12 +18,6 @@ constexpr std::array numbers_of_ranks = {1, 2, 3, 5, 7, 8, 33};
 constexpr std::array operations = {SumOperation::sum, SumOperation::min, SumOperation::max};
 constexpr std::int64_t large = (std::int64_t{1} << 33) + 5, largest_dense = 5000;
 
-std::vector<std::string> algorithms_of_sums() {
-  std::vector<std::string> names = {"auto"};
-  for (const sums::SumRow* row : sums::sum_registry()) names.emplace_back(row->name);
-  return names;
-}
-
 template <class T>
 struct Case {
   std::string text;

@@ -8,6 +8,7 @@
 #include "support/dice.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/rank_check.hpp"
+#include "support/slow_machine.hpp"
 #include "topology/topology.hpp"
 
 #if __has_include(<catch2/catch_all.hpp>)
@@ -16,15 +17,6 @@ using Catch::Approx;
 
 namespace weir::test {
 namespace {
-
-/// Returns a machine so slow that every term matters.
-Machine slow_machine() {
-  Machine machine;
-  machine.links[static_cast<std::size_t>(Level::node)] = Link{0.1, 0, 1000, 1000, 4000};
-  machine.links[static_cast<std::size_t>(Level::system)] = Link{1, 0.25, 100, 50, 100};
-  machine.rates = {.add = 1600, .select = 1600, .cut = 320, .fill = 1600, .scatter = 80, .merge = 80, .encode = 80, .decode = 80};
-  return machine;
-}
 
 Problem on_nodes(int nodes, int per_node) {
   return {.ranks = nodes * per_node, .nodes = nodes, .smallest_node = per_node, .largest_node = per_node};

@@ -6,6 +6,7 @@
 #include "model/exchange_cost.hpp"
 #include "model/steps.hpp"
 #include "support/catch.hpp"
+#include "support/slow_machine.hpp"
 
 #if __has_include(<catch2/catch_all.hpp>)
 using Catch::Approx;
@@ -13,16 +14,6 @@ using Catch::Approx;
 
 namespace weir::test {
 namespace {
-
-/// Returns a machine so slow that every term matters.
-Machine slow_machine() {
-  Machine machine;
-  machine.links[static_cast<std::size_t>(Level::node)] = Link{0.1, 0, 1000, 1000, 4000};
-  machine.links[static_cast<std::size_t>(Level::system)] = Link{1, 0.25, 100, 50, 100};
-  machine.rates = {.add = 1600, .select = 1600, .cut = 320, .fill = 1600, .scatter = 80, .merge = 80, .encode = 80, .decode = 80};
-  machine.mpi_allreduce_factor = 2;
-  return machine;
-}
 
 /// Returns a problem of 4 ranks, 6400 bytes, and 80 entries of 8 bytes.
 Problem small_problem(int nodes) {
