@@ -197,7 +197,7 @@ void Engine::drive(Run& run, Clock::time_point end) {
   driven_ = driven_before;
 }
 
-/// Nothing wakes a caller that waits for a GPU.
+/// Nothing wakes a caller that waits for a completion.
 void Engine::idle() noexcept {
   if (std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return run->completion != nullptr; }))
     give_way();

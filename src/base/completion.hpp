@@ -1,5 +1,7 @@
-// completion.hpp: what a run can wait for besides messages: work on a GPU.
+// completion.hpp: what a run can wait for besides messages: work on a GPU, or other ranks' writes to shared memory.
 #pragma once
+
+#include <string>
 
 namespace weir {
 
@@ -11,6 +13,8 @@ class Completion {
   Completion& operator=(const Completion&) = delete;
   /// Returns whether it has been reached, without waiting. Throws Error if it never will be.
   [[nodiscard]] virtual bool reached() = 0;
+  /// Returns what is being waited for, for dumps.
+  [[nodiscard]] virtual std::string describe() const { return "the GPU"; }
 };
 
 }  // namespace weir

@@ -32,6 +32,15 @@ class Yielding {
   std::atomic<int> calls_left_ = 0;  // of a pause
 };
 
+/// Waits for some tens of cycles, in a loop that expects another core to write to memory soon.
+inline void pause_briefly() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 /// Yields, or sleeps for the system's shortest time (some 50 us) if other threads compute on this core. Thread-safe.
 void give_way() noexcept;
 

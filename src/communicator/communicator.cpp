@@ -11,6 +11,7 @@
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
+#include "base/give_way.hpp"
 #include "base/keep.hpp"
 #include "base/log.hpp"
 #include "collectives/control.hpp"
@@ -106,10 +107,16 @@ void split_texts(std::string_view all, FoundMachine& found) {
 std::atomic<int> communicators_made{0};
 
 constexpr double quick_seconds = 1.5;
+constexpr int usual_spins = 100;  // some 3 us: longer than ranks differ that call at the same time
 
 task<void> gather_answers(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch) {
   const StageScope stage = channel.stage(Stage::gather_answers);
   co_await allgather_control(channel, mine, bytes, all, scratch);
+}
+
+task<void> await_cards(Channel channel, Completion& cards) {
+  const StageScope stage = channel.stage(Stage::gather_answers);
+  co_await channel.done(cards);
 }
 
 task<void> measure(Channel channel, Machine& machine) { machine = co_await calibrate(channel, quick_seconds, nullptr); }
@@ -147,31 +154,60 @@ void CommunicatorState::require_whole() const {
 void CommunicatorState::exchange(const char* what, const std::byte* mine, std::int64_t bytes) {
   const auto inside = enter();
   require_whole();
-  std::memcpy(mine_.data(), mine, static_cast<std::size_t>(bytes));
-  Run run;
-  TrafficCount traffic;
-  run.name = what;
-  run.tag = setup_tag;
-  run.number = setup_runs_++;
-  try {
-    const FramePool::Scope scope(setup_frames_);
-    run.root = gather_answers(Channel(engine, topology, run, traffic), mine_.data(), bytes, cards_.data(), scratch_.data());
-  } catch (...) {
-    engine.refuse(run, std::current_exception());
-  }
-  drive_setup(run);
+  std::memmove(mine_.data(), mine, static_cast<std::size_t>(bytes));
+  const auto body = [&](Channel channel) { return gather_answers(channel, mine_.data(), bytes, cards_.data(), scratch_.data()); };
+  run_body(what, setup_tag, setup_frames_, std::cref(body));
 }
 
-void CommunicatorState::run_body(const char* name, int tag, const std::function<task<void>(Channel)>& body) {
-  const auto inside = enter();
+/// Takes memory for cards, if all ranks are on one node and have it. Collective.
+void CommunicatorState::open_node_cards() {
+  node_cards_opened_ = true;
+  if (topology.node_count() > 1 || transport->size() == 1 || !settings.shared_memory) return;
+  constexpr auto card = static_cast<std::int64_t>(largest_card);
+  agree("making room for shared memory", "communicator", "", [&] { leases.prepare(transport->max_tag(), 0); });
+  const SharedMemory memory = leases.take_memory(*this, NodeCards::memory_for(card));
+  if (!memory) return;
+  agree("making room for a wait", "communicator", "", [&] {
+    Run run;
+    TrafficCount traffic;
+    NodeCards cards(memory, card, transport->rank(), transport->size());
+    const FramePool::Scope scope(setup_frames_);
+    static_cast<void>(await_cards(Channel(engine, topology, run, traffic), cards));  // later waits take the same frame
+  });
+  node_cards_.emplace(memory, card, transport->rank(), transport->size());
+  spins_ = ranks_per_core(topology) > 1 ? 0 : usual_spins;
+}
+
+/// Returns where this rank writes its next card for exchange_in_place().
+std::byte* CommunicatorState::next_card() {
   require_whole();
+  if (!node_cards_opened_) open_node_cards();
+  return node_cards_ ? node_cards_->mine() : mine_.data();
+}
+
+CommunicatorState::CardMemory CommunicatorState::exchange_in_place(const char* what, std::int64_t bytes) {
+  if (transport->size() == 1) return {mine_.data(), bytes};
+  if (!node_cards_) {
+    exchange(what, mine_.data(), bytes);
+    return {cards_.data(), bytes};
+  }
+  node_cards_->publish();
+  for (int spin = 0; spin < spins_ && !node_cards_->reached(); ++spin) pause_briefly();
+  if (node_cards_->reached())
+    ++setup_runs_;
+  else
+    run_body(what, setup_tag, setup_frames_, [this](Channel channel) { return await_cards(channel, *node_cards_); });
+  return {node_cards_->first(), node_cards_->stride()};
+}
+
+void CommunicatorState::run_body(const char* name, int tag, FramePool& frames, const std::function<task<void>(Channel)>& body) {
   Run run;
   TrafficCount traffic;
   run.name = name;
   run.tag = tag;
   if (tag == setup_tag) run.number = setup_runs_++;
   try {
-    const FramePool::Scope scope(engine.frames());
+    const FramePool::Scope scope(frames);
     run.root = body(Channel(engine, topology, run, traffic));
   } catch (...) {
     engine.refuse(run, std::current_exception());

@@ -19,6 +19,7 @@
 #include "base/settings.hpp"
 #include "base/threads.hpp"
 #include "communicator/leases.hpp"
+#include "communicator/node_cards.hpp"
 #include "communicator/outcome.hpp"
 #include "communicator/progress_thread.hpp"
 #include "model/lookup.hpp"
@@ -49,6 +50,30 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
     exchange(what, reinterpret_cast<const std::byte*>(&mine), sizeof(Card));
     return {reinterpret_cast<const Card*>(cards_.data()), static_cast<std::size_t>(transport->size())};
   }
+  /// Where the cards of all ranks are.
+  struct CardMemory {
+    const std::byte* first;
+    std::int64_t stride;
+  };
+  template <class Card>
+  class Cards {
+   public:
+    Cards(CardMemory memory, int ranks) : memory_(memory), ranks_(ranks) {}
+    [[nodiscard]] int ranks() const { return ranks_; }
+    [[nodiscard]] const Card& of(int rank) const { return *reinterpret_cast<const Card*>(memory_.first + rank * memory_.stride); }
+
+   private:
+    CardMemory memory_;
+    int ranks_;
+  };
+  /// Does the same as share() with less latency: if all ranks are on one node, they exchange cards in shared memory. `fill` writes
+  /// this rank's card in place; what it leaves alone has any value. The first call also takes that memory.
+  template <class Card, class Fill>
+  Cards<Card> share_in_place(const char* what, Fill&& fill) {
+    static_assert(std::is_trivially_copyable_v<Card> && sizeof(Card) <= largest_card && alignof(Card) <= NodeCards::alignment);
+    fill(*reinterpret_cast<Card*>(next_card()));
+    return {exchange_in_place(what, sizeof(Card)), transport->size()};
+  }
   /// Calls attempt(), which is local. If it threw on any rank, throws on every rank what it threw on the lowest of these ranks, as
   /// the error of `thing` (such as "plan") called `name`, if it has a name. Collective, blocking.
   template <class Attempt>
@@ -65,7 +90,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   /// failure: the network may still write to it.
   template <class Body>
   void run_blocking(const char* name, int tag, const Body& body) {
-    run_body(name, tag, std::cref(body));  // which allocates nothing
+    run_body(name, tag, engine.frames(), std::cref(body));  // which allocates nothing
   }
   /// See Communicator.
   void broadcast(std::byte* data, std::int64_t bytes, int root);
@@ -127,7 +152,10 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
 
  private:
   void exchange(const char* what, const std::byte* mine, std::int64_t bytes);
-  void run_body(const char* name, int tag, const std::function<task<void>(Channel)>& body);
+  [[nodiscard]] std::byte* next_card();
+  [[nodiscard]] CardMemory exchange_in_place(const char* what, std::int64_t bytes);
+  void open_node_cards();
+  void run_body(const char* name, int tag, FramePool& frames, const std::function<task<void>(Channel)>& body);
   /// What a rank gives to broadcast() or allgather().
   struct SmallCall {
     const char* what;
@@ -151,6 +179,9 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   std::int64_t setup_runs_ = 0;
   bool broken_ = false;  // a setup run broke off: its messages may still be on their way
   Buffer<std::byte> mine_, cards_, scratch_;
+  std::optional<NodeCards> node_cards_;       // empty: cards are sent
+  bool node_cards_opened_ = false;            // has been tried
+  int spins_ = 0;                             // looks at the other ranks' cards before the engine is driven
   Buffer<std::byte> small_;                   // used by broadcast() and allgather() while they run
   std::unique_ptr<ProgressThread> progress_;  // destroyed before what it polls; null: there is no thread
   std::optional<AtEnd> at_end_;               // destroyed first; empty: the transport's library has no end of its own

@@ -75,4 +75,9 @@ Outcome Leases::add_memory(CommunicatorState& comm, const Lease& lease, std::int
   return why;
 }
 
+SharedMemory Leases::take_memory(CommunicatorState& comm, std::int64_t bytes) {
+  Outcome why;
+  return memory_.memory(memory_.take(comm, bytes, why));
+}
+
 }  // namespace weir::detail

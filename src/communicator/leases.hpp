@@ -61,6 +61,9 @@ class Leases {
   void add_lane(CommunicatorState& comm, const Lease& lease);
   /// Adds memory: `bytes` of each rank. Collective. If that fails, returns the reason on every rank.
   [[nodiscard]] Outcome add_memory(CommunicatorState& comm, const Lease& lease, std::int64_t bytes);
+  /// Takes memory for as long as the communicator lives: `bytes` of each rank. Collective; call prepare() before. Returns none on
+  /// every rank if some rank cannot have it.
+  [[nodiscard]] SharedMemory take_memory(CommunicatorState& comm, std::int64_t bytes);
 
   /// Returns the number of leases that are taken and not free again.
   [[nodiscard]] int alive() const { return static_cast<int>(records_.size() - free_.size()); }

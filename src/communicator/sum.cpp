@@ -15,13 +15,17 @@ namespace {
 constexpr std::int64_t fields_of_first = 8, fields_of_other = 16;
 
 struct FirstCard {
-  detail::Outcome outcome;
-  std::int64_t fields = 0, values = 0;
+  std::int64_t fields;  ///< -1: the rank has failed
+  std::int64_t values;
   std::array<ReproducibleTotal, fields_of_first> totals;
+  detail::Outcome outcome;  ///< set if the rank has failed
 };
 struct OtherCard {
   std::array<ReproducibleTotal, fields_of_other> totals;
 };
+
+template <class Card>
+using Cards = detail::CommunicatorState::Cards<Card>;
 
 class Sum {
  public:
@@ -29,21 +33,19 @@ class Sum {
       : values_(values), count_(count), type_(type), sums_(sums), fields_(fields) {}
 
   void run(detail::CommunicatorState& comm) {
-    FirstCard first;
-    first.outcome = detail::outcome_of([&] { check(); });
-    if (!first.outcome.failed()) {
-      first.fields = fields_;
-      first.values = count_;
-      add_fields(0, first.totals);
-    }
-    const std::span<const FirstCard> cards = comm.share("sum", first);
-    agree(comm, cards);
-    merge(0, cards);
-    for (std::int64_t begin = fields_of_first; begin < fields_; begin += fields_of_other) {
-      OtherCard other;
-      add_fields(begin, other.totals);
-      merge(begin, comm.share("sum", other));
-    }
+    const auto first = comm.share_in_place<FirstCard>("sum", [&](FirstCard& card) {
+      const detail::Outcome outcome = detail::outcome_of([&] { check(); });
+      card.fields = outcome.failed() ? -1 : fields_;
+      card.values = count_;
+      if (outcome.failed())
+        card.outcome = outcome;
+      else
+        add_fields(0, card.totals);
+    });
+    agree(comm, first);
+    merge(0, first);
+    for (std::int64_t begin = fields_of_first; begin < fields_; begin += fields_of_other)
+      merge(begin, comm.share_in_place<OtherCard>("sum", [&](OtherCard& card) { add_fields(begin, card.totals); }));
   }
 
  private:
@@ -68,18 +70,23 @@ class Sum {
             "the {} are in GPU memory: copy them to host memory first", what);
   }
 
-  void agree(const detail::CommunicatorState& comm, std::span<const FirstCard> cards) const {
-    std::vector<detail::Outcome> outcomes;
+  void agree(const detail::CommunicatorState& comm, const Cards<FirstCard>& cards) const {
+    bool failed = false;
     std::int64_t values = 0;
-    for (const FirstCard& card : cards) {
-      outcomes.push_back(card.outcome);
-      values += card.values;
+    for (int rank = 0; rank < cards.ranks(); ++rank) {
+      failed = failed || cards.of(rank).fields < 0;
+      values += cards.of(rank).values;
     }
-    comm.throw_first("sum", "", outcomes);
-    for (std::size_t rank = 1; rank < cards.size(); ++rank) {
-      if (cards[rank].fields != cards[0].fields)
+    if (failed) {
+      std::vector<detail::Outcome> outcomes;
+      for (int rank = 0; rank < cards.ranks(); ++rank)
+        outcomes.push_back(cards.of(rank).fields < 0 ? cards.of(rank).outcome : detail::Outcome());
+      comm.throw_first("sum", "", outcomes);
+    }
+    for (int rank = 1; rank < cards.ranks(); ++rank) {
+      if (cards.of(rank).fields != cards.of(0).fields)
         fail_alike(WEIR_ERR_ARGUMENT, "sum: rank 0 asks for {} sums, and rank {} for {}: all ranks must ask for the same number",
-                   cards[0].fields, rank, cards[rank].fields);
+                   cards.of(0).fields, rank, cards.of(rank).fields);
     }
     if (values > ReproducibleTotal::most_values)
       fail_alike(WEIR_ERR_ARGUMENT, "sum: all ranks together give {} values: at most {} can be added", values,
@@ -95,17 +102,21 @@ class Sum {
   }
   template <class T>
   void add_values(const T* values, std::int64_t begin, std::span<ReproducibleTotal> totals) const {
-    if (count_ == 0) return;
+    if (fields_ == 0) return;
     const std::int64_t each = count_ / fields_;
-    for (std::int64_t field = begin; field < std::min(fields_, begin + std::ssize(totals)); ++field)
-      kernels::host::add_to_total(values + field * each, each, totals[static_cast<std::size_t>(field - begin)]);
+    for (std::int64_t field = begin; field < std::min(fields_, begin + std::ssize(totals)); ++field) {
+      ReproducibleTotal& total = totals[static_cast<std::size_t>(field - begin)];
+      total = {};
+      kernels::host::add_to_total(values + field * each, each, total);
+    }
   }
   template <class Card>
-  void merge(std::int64_t begin, std::span<const Card> cards) const {
-    for (std::size_t i = 0; i < cards[0].totals.size() && begin + static_cast<std::int64_t>(i) < fields_; ++i) {
+  void merge(std::int64_t begin, const Cards<Card>& cards) const {
+    const std::int64_t end = std::min(fields_, begin + std::ssize(cards.of(0).totals));
+    for (std::int64_t field = begin; field < end; ++field) {
       ReproducibleTotal total;
-      for (const Card& card : cards) total.merge(card.totals[i]);
-      sums_[begin + static_cast<std::int64_t>(i)] = total.value();
+      for (int rank = 0; rank < cards.ranks(); ++rank) total.merge(cards.of(rank).totals[static_cast<std::size_t>(field - begin)]);
+      sums_[field] = total.value();
     }
   }
 

@@ -1,11 +1,16 @@
 // Communicator::sum: one result however values are divided among ranks.
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <thread>
 
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
 #include "support/inputs.hpp"
+#include "support/rank_check.hpp"
 #include "support/same_errors.hpp"
 
 namespace weir::test {
@@ -13,7 +18,8 @@ namespace {
 
 /// Divides `fields` x `count` values among ranks at random, and returns the sums, which all ranks have.
 template <class T>
-std::vector<double> sums_over(int ranks, std::int64_t fields, std::int64_t count, std::uint64_t seed) {
+std::vector<double> sums_over(int ranks, std::int64_t fields, std::int64_t count, std::uint64_t seed,
+                              const RankOptions& options = {}) {
   const std::vector<T> all = make_input<T>(Input::heavy_tailed, fields * count, 0, 1, 7);
   std::mt19937_64 random(seed);
   std::vector<std::int64_t> order(static_cast<std::size_t>(count)), ends(static_cast<std::size_t>(ranks) + 1);
@@ -24,17 +30,20 @@ std::vector<double> sums_over(int ranks, std::int64_t fields, std::int64_t count
   ends.back() = count;
   std::sort(ends.begin(), ends.end());
   std::vector<std::vector<double>> results(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](Communicator& comm) {
-    const auto rank = static_cast<std::size_t>(comm.rank());
-    std::vector<T> mine;
-    for (std::int64_t field = 0; field < fields; ++field) {
-      for (std::int64_t i = ends[rank]; i < ends[rank + 1]; ++i)
-        mine.push_back(all[static_cast<std::size_t>(field * count + order[static_cast<std::size_t>(i)])]);
-    }
-    std::vector<double> sums(static_cast<std::size_t>(fields));
-    comm.sum(std::span<const T>(mine), sums);
-    results[rank] = sums;
-  });
+  run_ranks(
+      ranks,
+      [&](Communicator& comm) {
+        const auto rank = static_cast<std::size_t>(comm.rank());
+        std::vector<T> mine;
+        for (std::int64_t field = 0; field < fields; ++field) {
+          for (std::int64_t i = ends[rank]; i < ends[rank + 1]; ++i)
+            mine.push_back(all[static_cast<std::size_t>(field * count + order[static_cast<std::size_t>(i)])]);
+        }
+        std::vector<double> sums(static_cast<std::size_t>(fields));
+        comm.sum(std::span<const T>(mine), sums);
+        results[rank] = sums;
+      },
+      options);
   for (const auto& result : results) REQUIRE(result == results[0]);
   return results[0];
 }
@@ -54,7 +63,10 @@ void check_sums(std::int64_t fields, std::int64_t count) {
   }
   for (const int ranks : {2, 3, 4, 7, 16, 33}) {
     INFO(ranks << " ranks, " << fields << " sums of " << count << " values");
-    REQUIRE(sums_over<T>(ranks, fields, count, static_cast<std::uint64_t>(ranks)) == right);
+    const auto seed = static_cast<std::uint64_t>(ranks);
+    REQUIRE(sums_over<T>(ranks, fields, count, seed) == right);
+    REQUIRE(sums_over<T>(ranks, fields, count, seed, {.machine = fmt::format("node:{} rank:1", ranks)}) == right);
+    REQUIRE(sums_over<T>(ranks, fields, count, seed, {.fault = {.shared_memory_room = 0}}) == right);
   }
 }
 
@@ -68,6 +80,64 @@ TEST_CASE("sums do not depend on the number of ranks", "[sum]") {
   check_sums<double>(1, 0);
   check_sums<double>(2, 1);
   check_sums<double>(2, 30000);
+}
+
+TEST_CASE("sums between other calls, on ranks that are late by turns", "[sum]") {
+  for (const int ranks : {1, 2, 3, 7}) {
+    RankCheck check;
+    run_ranks(ranks, [&](Communicator& comm) {
+      std::mt19937_64 random(static_cast<std::uint64_t>(comm.rank()));
+      std::vector<float> gradient(64, 1), together(64);
+      AllreducePlan plan(comm, {.count = 64, .algorithm = "dense_ring", .average = false});
+      for (int i = 0; i < 200; ++i) {
+        if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 200));
+        if (i % 5 == 0) together = gradient;
+        std::optional<Operation> operation;
+        if (i % 5 == 0) operation = plan.start(std::span<float>(together));
+        const double mine = comm.rank() + i;
+        double sum = 0;
+        comm.sum(std::span(&mine, 1), std::span(&sum, 1));
+        check.that(sum == ranks * (ranks - 1) / 2 + ranks * i, "a wrong sum in round " + std::to_string(i));
+        if (operation) operation->wait();
+        check.that(!operation || together[63] == static_cast<float>(ranks), "a wrong array in round " + std::to_string(i));
+        if (i % 7 == 0) {
+          std::array<std::byte, 1> byte{std::byte{static_cast<unsigned char>(comm.rank() == 0 ? i : 0)}};
+          comm.broadcast(byte, 0);
+          check.that(byte[0] == std::byte{static_cast<unsigned char>(i)}, "a wrong byte in round " + std::to_string(i));
+        }
+      }
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("a sum without one rank is an error that names it", "[sum]") {
+  for (const bool shared_memory : {true, false}) {
+    RankCheck check;
+    const RankOptions options{.fault = {.shared_memory_room = shared_memory ? InprocFault().shared_memory_room : 0},
+                              .settings = {.timeout_seconds = 120}};
+    run_ranks(
+        3,
+        [&](Communicator& comm) {
+          const double mine = 1;
+          double sum = 0;
+          comm.sum(std::span(&mine, 1), std::span(&sum, 1));
+          if (comm.rank() == 2) return;
+          set_timeout(comm, 0.2);
+          std::string error = "no error";
+          try {
+            comm.sum(std::span(&mine, 1), std::span(&sum, 1));
+          } catch (const Error& e) {
+            error = e.what();
+            check.that(e.status() == WEIR_ERR_TIMEOUT, "another status: " + error);
+          }
+          check.that(error.find("without progress") != std::string::npos, "another error: " + error);
+          if (shared_memory)
+            check.that(error.find("awaits rank 2 in shared memory") != std::string::npos, "it lacks the rank: " + error);
+        },
+        options);
+    REQUIRE(check.failure() == "");
+  }
 }
 
 TEST_CASE("wrong calls of sum are the same error on all ranks", "[sum]") {

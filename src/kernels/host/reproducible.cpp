@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -142,7 +143,7 @@ void add_scaled(const T* x, std::int64_t count, const std::array<double, 2>& sca
     HWY_ALIGN double lane[8];
     const auto count_units = [&](std::size_t j, auto sum) {
       hn::Store(sum, d, lane);
-      for (std::int64_t l = 0; l < lanes; ++l) part[j] += static_cast<std::int64_t>(lane[l] / units[j]);
+      for (std::int64_t l = 0; l < lanes; ++l) part[j] += static_cast<std::int64_t>(lane[l] * (1 / units[j]));
     };
     count_units(0, sum0);
     count_units(1, sum1);
@@ -151,8 +152,8 @@ void add_scaled(const T* x, std::int64_t count, const std::array<double, 2>& sca
   };
   const hn::CappedTag<double, 8> d;
   const std::int64_t whole = count - count % static_cast<std::int64_t>(hn::Lanes(d));
-  add(d, 0, whole);
-  add(hn::CappedTag<double, 1>(), whole, count);
+  if (whole > 0) add(d, 0, whole);
+  if (whole < count) add(hn::CappedTag<double, 1>(), whole, count);
 }
 
 template <class T>
@@ -160,13 +161,27 @@ Key<T> largest_key(const T* x, std::int64_t count) {
   const Tag<T> d;
   const KeyTag<Tag<T>> keys;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto largest = hn::Zero(keys);
+  Key<T> most = 0;
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) largest = hn::Max(largest, keys_of(d, hn::LoadU(d, x + i)));
-  auto most = static_cast<Key<T>>(hn::GetLane(hn::MaxOfLanes(keys, largest)));
+  if (count >= lanes) {
+    auto largest = hn::Zero(keys);
+    for (; i + lanes <= count; i += lanes) largest = hn::Max(largest, keys_of(d, hn::LoadU(d, x + i)));
+    most = static_cast<Key<T>>(hn::GetLane(hn::MaxOfLanes(keys, largest)));
+  }
   for (; i < count; ++i) most = std::max(most, key_of(x[i]));
   return most;
 }
+
+/// Returns floor(log2 x) of the positive finite x with this key. std::ilogb is a call.
+template <class T>
+int exponent_of(Key<T> key) {
+  constexpr int mantissa_bits = std::numeric_limits<T>::digits - 1, bias = std::numeric_limits<T>::max_exponent - 1;
+  const auto biased = static_cast<int>(key >> mantissa_bits);
+  return biased > 0 ? biased - bias : std::ilogb(std::bit_cast<T>(key));
+}
+
+/// Returns 2^exponent, a normal number.
+double power_of_two(int exponent) { return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52); }
 
 template <class T>
 void add_to_total(const T* x, std::int64_t count, ReproducibleTotal& total) {
@@ -179,12 +194,12 @@ void add_to_total(const T* x, std::int64_t count, ReproducibleTotal& total) {
       for (std::int64_t i = begin; i < begin + size; ++i) reference::add_to_total(x + i, 1, total);
       continue;
     }
-    const int exponent = std::ilogb(std::bit_cast<T>(largest));
+    const int exponent = exponent_of<T>(largest);
     ReproducibleTotal mine;
     mine.top = exponent >= 0 ? exponent / ReproducibleTotal::width
                              : -((ReproducibleTotal::width - 1 - exponent) / ReproducibleTotal::width);
     const int shift = -ReproducibleTotal::width * (mine.top - ReproducibleTotal::parts + 1), half = shift / 2;
-    add_scaled(x + begin, size, {std::ldexp(1.0, half), std::ldexp(1.0, shift - half)}, mine.part);
+    add_scaled(x + begin, size, {power_of_two(half), power_of_two(shift - half)}, mine.part);
     total.merge(mine);
   }
 }

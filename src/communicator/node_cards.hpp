@@ -1,0 +1,58 @@
+// node_cards.hpp: cards that the ranks of one node hand each other in shared memory. A message costs several times as much.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/completion.hpp"
+#include "transport/shared_segment.hpp"
+
+namespace weir::detail {
+
+/// One card of each rank at a time. All ranks of the communicator are on this node, and they publish the same number of cards.
+class NodeCards final : public Completion {
+ public:
+  /// Of each card.
+  static constexpr std::size_t alignment = 8;
+
+  /// Returns the bytes of memory that each rank needs for cards of at most `card` bytes.
+  [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) { return 2 * round_up(first_byte + card); }
+
+  /// `memory` is all zero, and has memory_for(card) bytes of each rank.
+  NodeCards(SharedMemory memory, std::int64_t card, int rank, int ranks)
+      : memory_(memory), slot_bytes_(round_up(first_byte + card)), rank_(rank), ranks_(ranks) {}
+
+  /// Returns where this rank writes its next card.
+  [[nodiscard]] std::byte* mine() const { return slot(rank_, published_ + 1) + first_byte; }
+  /// Shows the other ranks what mine() has.
+  void publish() noexcept;
+  /// Returns whether all ranks have published as many cards as this one.
+  [[nodiscard]] bool reached() noexcept override;
+  [[nodiscard]] std::string describe() const override;
+  /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
+  /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.
+  [[nodiscard]] const std::byte* first() const { return slot(0, published_) + first_byte; }
+  [[nodiscard]] std::int64_t stride() const { return memory_.of(1) - memory_.of(0); }
+
+ private:
+  using Number = std::atomic<std::uint64_t>;
+  static_assert(Number::is_always_lock_free);
+  static constexpr std::int64_t line = 64, first_byte = sizeof(Number);
+  static_assert(first_byte % alignment == 0);
+  static constexpr std::int64_t round_up(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
+
+  [[nodiscard]] std::byte* slot(int rank, std::uint64_t card) const {
+    return memory_.of(rank) + static_cast<std::int64_t>(card % 2) * slot_bytes_;
+  }
+  [[nodiscard]] Number& number(int rank) const { return *reinterpret_cast<Number*>(slot(rank, published_)); }
+
+  SharedMemory memory_;
+  std::int64_t slot_bytes_;
+  int rank_, ranks_;
+  std::uint64_t published_ = 0;
+  int seen_ = 0;  // ranks before this one have published the current card
+};
+
+}  // namespace weir::detail
