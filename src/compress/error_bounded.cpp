@@ -168,19 +168,23 @@ HWY_INLINE void store_bits(const std::int32_t* differences, int bits, std::byte*
     std::memcpy(out, &plane, sizeof plane);
   }
 #else
-  const UintTag du;
   const PlaneTag d;
-  alignas(64) std::uint8_t bytes[block_values];
+  const hn::Repartition<std::uint16_t, PlaneTag> d16;
+  const auto vectors = static_cast<std::int64_t>(block_values / hn::MaxLanes(d));
+  hn::Vec<PlaneTag> bytes[block_values / hn::MaxLanes(PlaneTag())];
   for (int low = 0; low < bits; low += 8) {
-    for (std::int64_t i = 0; i < block_values; i += lanes()) {
-      auto difference = hn::BitCast(du, hn::Load(IntTag(), differences + i));
-      if (low > 0) difference = hn::ShiftRightSame(difference, low);
-      hn::StoreU(wire::HWY_NAMESPACE::truncate(ByteTag(), difference), ByteTag(), bytes + i);
+    // Vectors are put together in registers: to load what several smaller stores have written takes long.
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const auto part = [&](int number) HWY_ATTR {
+        return hn::BitCast(d16, hn::ShiftRightSame(hn::Load(IntTag(), differences + (4 * v + number) * lanes()), low));
+      };
+      const auto lower = hn::ConcatEven(d16, part(1), part(0)), upper = hn::ConcatEven(d16, part(3), part(2));
+      bytes[v] = hn::ConcatEven(d, hn::BitCast(d, upper), hn::BitCast(d, lower));
     }
     for (int bit = 0; bit < std::min(8, bits - low); ++bit, out += 8) {
       const auto mask = hn::Set(d, static_cast<std::uint8_t>(1 << bit));
-      for (std::size_t i = 0; i < block_values; i += hn::Lanes(d))
-        hn::StoreMaskBits(d, hn::TestBit(hn::Load(d, bytes + i), mask), out + i / 8);
+      for (std::int64_t v = 0; v < vectors; ++v)
+        hn::StoreMaskBits(d, hn::TestBit(bytes[v], mask), out + v * static_cast<std::int64_t>(hn::Lanes(d)) / 8);
     }
   }
 #endif
