@@ -253,8 +253,7 @@ void Engine::resume(Run& run) {
     const FramePool::Scope scope(frames_);
     run.leaf.resume();
   }
-  progressed(run);
-  if (!run.root.done()) return;
+  if (!run.root.done()) return progressed(run);
   std::exception_ptr error = run.root.error();
   run.root = {};  // gives the frame back
   end(run, error);

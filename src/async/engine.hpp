@@ -51,10 +51,11 @@ struct Run : RunInfo {
   /// The part of the caller's memory that the run may write until it has finished.
   std::span<const std::byte> result{};
 
-  const StageScope* innermost = nullptr;      ///< the innermost open stage
-  Stage failed_in = Stage::none;              ///< the stage that an exception left first
-  std::array<double, stage_count> seconds{};  ///< in each stage, inner stages included
-  double awaits_seconds = 0;                  ///< spent on the request that it waits for now, while the engine was polled
+  const StageScope* innermost = nullptr;  ///< the innermost open stage
+  Stage failed_in = Stage::none;          ///< the stage that an exception left first
+  std::array<double, stage_count>
+      seconds{};              ///< in each stage that is_statistic() and those that observers hear of, inner stages included
+  double awaits_seconds = 0;  ///< spent on the request that it waits for now, while the engine was polled
 
   task<void> root;
   bool finished = true;

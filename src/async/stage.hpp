@@ -143,6 +143,10 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::measure, "measure", "the machine is measured"},
 };
 inline constexpr std::size_t stage_count = stage_list.size();
+
+/// Returns whether the time of a stage is in the statistics of plans. Those of others are only reported to observers.
+[[nodiscard]] constexpr bool is_statistic(Stage stage) { return stage <= Stage::apply; }
+
 static_assert([] {
   for (std::size_t i = 0; i < stage_count; ++i) {
     if (stage_list[i].stage != static_cast<Stage>(i)) return false;

@@ -32,7 +32,8 @@ class StageScope {
     outer_ = run_.innermost;
     run_.innermost = this;
     run_.stage = stage_name(stage);
-    begin_ = Clock::now();
+    timed_ = is_statistic(stage) || !engine_.detail_observers().empty();
+    if (timed_) begin_ = Clock::now();
     range_ = cuda::begin_range(stage_name(stage).data());
   }
 
@@ -40,6 +41,7 @@ class StageScope {
   Run& run_;
   Stage stage_ = Stage::none;
   const StageScope* outer_ = nullptr;
+  bool timed_ = false;  // reading the clock is a good part of a small run
   Clock::time_point begin_;
   std::uint64_t range_ = 0;  // of a profiler
 };

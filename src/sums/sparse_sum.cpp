@@ -115,8 +115,11 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   }
 
   void check_output(const SumOutput& output) {
-    if (output.dense == nullptr && output.count == 0) return;
     const std::int64_t count = scatters_ ? range_begin(rank() + 1) - range_begin(rank()) : config.count;
+    if (output.dense == nullptr && output.count == 0) {
+      require(!output.adds || count == 0, "sum '{}', rank {}: adds is set, and there is no output to add to", config.name, rank());
+      return;
+    }
     require(output.type == config.type, "sum '{}', rank {}: the output is an array of {}: it must be of {}", config.name, rank(),
             name_of(output.type), name_of(config.type));
     require(output.count == count, "sum '{}', rank {}: the output has {} elements: it must have {}", config.name, rank(),

@@ -78,6 +78,8 @@ TEST_CASE("wrong input on one rank is an error on all", "[sums]") {
     std::vector<double> output(10);
     sum.run(SumInput::entries(right, values), wrong ? SumOutput::add(integers) : SumOutput::add(output));
   });
+  check_refused("sum 'flux', rank 1: adds is set, and there is no output to add to",
+                [&](SparseSum& sum, bool wrong) { sum.run(SumInput::entries(right, values), SumOutput{.adds = wrong}); });
   check_refused("sum 'flux', rank 1: no such mesh", [&](SparseSum& sum, bool wrong) {
     (wrong ? sum.refuse("no such mesh") : sum.start(SumInput::entries(right, values))).wait();
   });
