@@ -229,7 +229,9 @@ std::string check_algorithm(const std::string& wanted) {
 /// Returns all sums, and what they are compared with.
 std::vector<std::string> names_of_sums() {
   std::vector<std::string> names = {std::string(by_mpi), "auto"};
-  for (const sums::SumRow* sum : sums::sum_registry()) names.emplace_back(sum->name);
+  for (const sums::SumRow* sum : sums::sum_registry()) {
+    if (!sum->in_node) names.emplace_back(sum->name);
+  }
   return names;
 }
 

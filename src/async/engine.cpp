@@ -349,7 +349,8 @@ void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
 void Engine::receive_notices(Clock::time_point now) noexcept {
   notices_received_at_ = now;
   const auto stalled = [&](const Run* run) {
-    return now - run->moved > listening_interval && !run->awaited.empty() && !left_to_caller(*run);
+    const bool awaits_ranks = !run->awaited.empty() || (run->completion != nullptr && run->completion->awaits_ranks());
+    return now - run->moved > listening_interval && awaits_ranks && !left_to_caller(*run);
   };
   if (std::none_of(runs_.begin(), runs_.end(), stalled)) return;
   try {

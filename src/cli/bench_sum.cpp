@@ -13,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "cli/named_option.hpp"
 #include "cli/sum_by_mpi.hpp"
+#include "communicator/communicator.hpp"
 #include "sums/sum_row.hpp"
 
 namespace weir::cli {
@@ -107,7 +108,8 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
   if (names == std::vector<std::string>{"all"}) {
     names = {"auto"};
     for (const sums::SumRow* row : sums::sum_registry()) {
-      if (row->keeps_terms || !sums::keeps_terms(options.operation, options.type)) names.emplace_back(row->name);
+      const bool has_lists = !row->in_node || comm.state()->topology.node_count() == 1;
+      if (has_lists && (row->keeps_terms || !sums::keeps_terms(options.operation, options.type))) names.emplace_back(row->name);
     }
   }
   std::vector<SparseSum> made;

@@ -206,7 +206,8 @@ Predictions predict_sums(const Machine& machine, Problem problem, SumType type) 
     std::erase_if(list, [](const Candidate& c) { return c.algorithm != dense_mpi_row.name; });
   const Candidate& dense = best_dense(list, {});
   const model::Setting setting(machine, problem);
-  const sums::SumProblem sum{problem.ranks, problem.count, problem.ranks * problem.k, problem.k, problem.value_bytes};
+  sums::SumProblem sum{problem.ranks, problem.count, problem.ranks * problem.k, problem.k, problem.value_bytes};
+  sum.shown = problem.nodes == 1 && problem.ranks > 1;
   const sums::SumRow& best = choose_sum(setting, sum);
 
   Predictions result;
@@ -219,6 +220,7 @@ Predictions predict_sums(const Machine& machine, Problem problem, SumType type) 
                            {"to_dense", seconds / dense.cost.seconds()}});
   };
   for (const sums::SumRow* row : sums::sum_registry()) {
+    if (!can_make(*row, sum)) continue;
     const model::StepCost cost = cost_of_sum(*row, setting, sum);
     add("sum", row->name, cost.seconds, cost);
   }

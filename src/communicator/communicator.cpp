@@ -11,7 +11,6 @@
 
 #include "base/config_check.hpp"
 #include "base/error.hpp"
-#include "base/give_way.hpp"
 #include "base/keep.hpp"
 #include "base/log.hpp"
 #include "collectives/control.hpp"
@@ -107,7 +106,6 @@ void split_texts(std::string_view all, FoundMachine& found) {
 std::atomic<int> communicators_made{0};
 
 constexpr double quick_seconds = 1.5;
-constexpr int usual_spins = 100;  // some 3 us: longer than ranks differ that call at the same time
 
 task<void> gather_answers(Channel channel, const std::byte* mine, std::int64_t bytes, std::byte* all, std::byte* scratch) {
   const StageScope stage = channel.stage(Stage::gather_answers);
@@ -170,12 +168,12 @@ void CommunicatorState::open_node_cards() {
   agree("making room for a wait", "communicator", "", [&] {
     Run run;
     TrafficCount traffic;
-    NodeCards cards(memory, card, transport->rank(), transport->size());
+    NodeCards cards(memory, card, topology);
+    cards.clear();
     const FramePool::Scope scope(setup_frames_);
     static_cast<void>(await_cards(Channel(engine, topology, run, traffic), cards));  // later waits take the same frame
   });
-  node_cards_.emplace(memory, card, transport->rank(), transport->size());
-  spins_ = ranks_per_core(topology) > 1 ? 0 : usual_spins;
+  node_cards_.emplace(memory, card, topology);
 }
 
 /// Returns where this rank writes its next card for exchange_in_place().
@@ -192,8 +190,7 @@ CommunicatorState::CardMemory CommunicatorState::exchange_in_place(const char* w
     return {cards_.data(), bytes};
   }
   node_cards_->publish();
-  for (int spin = 0; spin < spins_ && !node_cards_->reached(); ++spin) pause_briefly();
-  if (node_cards_->reached())
+  if (node_cards_->reached_soon())
     ++setup_runs_;
   else
     run_body(what, setup_tag, setup_frames_, [this](Channel channel) { return await_cards(channel, *node_cards_); });

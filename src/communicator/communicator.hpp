@@ -181,7 +181,6 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
   Buffer<std::byte> mine_, cards_, scratch_;
   std::optional<NodeCards> node_cards_;       // empty: cards are sent
   bool node_cards_opened_ = false;            // has been tried
-  int spins_ = 0;                             // looks at the other ranks' cards before the engine is driven
   Buffer<std::byte> small_;                   // used by broadcast() and allgather() while they run
   std::unique_ptr<ProgressThread> progress_;  // destroyed before what it polls; null: there is no thread
   std::optional<AtEnd> at_end_;               // destroyed first; empty: the transport's library has no end of its own

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/completion.hpp"
+#include "topology/topology.hpp"
 #include "transport/shared_segment.hpp"
 
 namespace weir::detail {
@@ -20,9 +21,10 @@ class NodeCards final : public Completion {
   /// Returns the bytes of memory that each rank needs for cards of at most `card` bytes.
   [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) { return 2 * round_up(first_byte + card); }
 
-  /// `memory` is all zero, and has memory_for(card) bytes of each rank.
-  NodeCards(SharedMemory memory, std::int64_t card, int rank, int ranks)
-      : memory_(memory), slot_bytes_(round_up(first_byte + card)), rank_(rank), ranks_(ranks) {}
+  /// `memory` has memory_for(card) bytes of each rank. Call clear() on all ranks before any of them publishes.
+  NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology);
+  /// Clears this rank's part of the memory.
+  void clear() noexcept;
 
   /// Returns where this rank writes its next card.
   [[nodiscard]] std::byte* mine() const { return slot(rank_, published_ + 1) + first_byte; }
@@ -30,15 +32,24 @@ class NodeCards final : public Completion {
   void publish() noexcept;
   /// Returns whether all ranks have published as many cards as this one.
   [[nodiscard]] bool reached() noexcept override;
+  /// Does the same, and looks for a few microseconds if ranks have cores of their own: ranks that call at the same time need no
+  /// longer.
+  [[nodiscard]] bool reached_soon() noexcept;
+  [[nodiscard]] bool awaits_ranks() const noexcept override { return true; }
   [[nodiscard]] std::string describe() const override;
   /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
   /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.
   [[nodiscard]] const std::byte* first() const { return slot(0, published_) + first_byte; }
   [[nodiscard]] std::int64_t stride() const { return memory_.of(1) - memory_.of(0); }
+  template <class Card>
+  [[nodiscard]] const Card& of(int rank) const {
+    return *reinterpret_cast<const Card*>(first() + rank * stride());
+  }
 
  private:
   using Number = std::atomic<std::uint64_t>;
   static_assert(Number::is_always_lock_free);
+  static constexpr int usual_spins = 100;  // some 3 us
   static constexpr std::int64_t line = 64, first_byte = sizeof(Number);
   static_assert(first_byte % alignment == 0);
   static constexpr std::int64_t round_up(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
@@ -50,7 +61,7 @@ class NodeCards final : public Completion {
 
   SharedMemory memory_;
   std::int64_t slot_bytes_;
-  int rank_, ranks_;
+  int rank_, ranks_, spins_;
   std::uint64_t published_ = 0;
   int seen_ = 0;  // ranks before this one have published the current card
 };

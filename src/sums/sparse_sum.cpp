@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "communicator/agreed_outcome.hpp"
 #include "communicator/config_card.hpp"
 #include "communicator/input_error.hpp"
+#include "sums/node_lists.hpp"
 
 namespace weir::detail {
 
@@ -22,9 +24,17 @@ namespace {
 /// What a rank says of its run in the first control message.
 struct SumCard {
   std::int64_t entries = 0, blocks = 0;
-  std::int32_t failed = 0, scatters = 0;
+  std::int32_t failed = 0;
+  std::int16_t scatters = 0;
+  std::int16_t shown = 0;  ///< its entries are in shared memory
 };
 static_assert(sizeof(SumCard) == card_bytes);
+
+/// Returns for how many entries of a rank a node has shared memory.
+std::int64_t shown_entries(const SparseSumConfig& config) {
+  constexpr std::int64_t usual = 4096;
+  return config.expected_entries > 0 ? config.expected_entries : std::min(usual, config.count);
+}
 
 /// Returns how many blocks have entries. The indices ascend.
 std::int64_t count_blocks(const std::int64_t* indices, std::int64_t count) {
@@ -61,7 +71,9 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     const bool keeps = arithmetic_->keeps_terms;
     const std::int64_t most = keeps ? config.expected_entries : std::min(config.expected_entries, config.count);
     const int ranks = comm->topology.size();
-    const SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T), false, keeps};
+    if (const SharedMemory memory = leased_memory()) node_.emplace(memory, shown_entries(config), comm->topology, card_bytes);
+    SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T), false, keeps};
+    expected.shown = node_ && most <= node_->capacity();
     if (ranks > 1) take_over(growth_for(row_for(expected).need(expected)));
   }
 
@@ -216,7 +228,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   }
 
   [[nodiscard]] const SumRow& row_for(const SumProblem& problem) const {
-    return row_ != nullptr ? *row_ : choose_sum(model::Setting(machine_, places_), problem);
+    return row_ != nullptr && can_make(*row_, problem) ? *row_ : choose_sum(model::Setting(machine_, places_), problem);
   }
   [[nodiscard]] bool suffices(const SumNeed& need) const {
     return std::equal(need.entries.begin(), need.entries.end(), have_.entries.begin(), std::less_equal<>()) &&
@@ -265,7 +277,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
         row = &row_for(problem);
         co_await grow_for(problem, *row);
         run.algorithm = row->name;
-        SumRun<T> work{problem, counts_, own_.first(own_count_), arithmetic_.get(), memory_, *this};
+        SumRun<T> work{problem, counts_, own_.first(own_count_), arithmetic_.get(), memory_, *this, node_ ? &*node_ : nullptr};
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
         result_ = co_await function(channel(), work);
       }
@@ -285,9 +297,12 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   /// All ranks learn how many entries each of them has, and whether all calls are right. Throws on all if not.
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
-    card_ = {own_count_, own_blocks_, outcome_.failed() ? 1 : 0, scatters_ ? 1 : 0};
-    co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
-                               reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
+    card_ = {own_count_, own_blocks_, outcome_.failed() ? 1 : 0, static_cast<std::int16_t>(scatters_ ? 1 : 0), 0};
+    if (node_)
+      co_await show_cards();
+    else
+      co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
+                                 reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
     problem.blocks = problem.largest_blocks = 0;
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
       const SumCard& card = cards_[rank];
@@ -298,11 +313,23 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
       problem.blocks += card.blocks;
       problem.largest_blocks = std::max(problem.largest_blocks, card.blocks);
     }
+    problem.shown = std::all_of(cards_.begin(), cards_.end(), [](const SumCard& card) { return card.shown != 0; });
     for (std::size_t rank = 1; rank < cards_.size(); ++rank) {
       if (cards_[rank].scatters != cards_[0].scatters)
         fail_alike(WEIR_ERR_MISMATCH, "sum '{}': ranks started different runs: rank {} a reduce-scatter, rank {} not", config.name,
                    cards_[0].scatters != 0 ? 0 : rank, cards_[0].scatters != 0 ? rank : 0);
     }
+  }
+
+  /// Exchanges the cards in shared memory, and the entries as well if there is room for them.
+  task<void> show_cards() {
+    card_.shown = own_count_ <= node_->capacity() ? 1 : 0;
+    node_->show(own_.first(card_.shown != 0 ? own_count_ : 0));
+    *reinterpret_cast<SumCard*>(node_->cards.mine()) = card_;
+    node_->cards.publish();
+    if (!node_->cards.reached_soon()) co_await channel().done(node_->cards);
+    for (std::size_t rank = 0; rank < cards_.size(); ++rank)
+      cards_[rank] = node_->cards.template of<SumCard>(static_cast<int>(rank));
   }
 
   /// Allocates what the run lacks. Logs once if lists are longer than promised.
@@ -371,6 +398,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   Problem places_;  // where the ranks are
   SumMemory<T> memory_;
   SumNeed have_;
+  std::optional<NodeLists<T>> node_;  // empty: ranks exchange by messages
   bool logged_ = false;
   HostPointers pointers_;
   // For one run:
@@ -385,6 +413,21 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   AgreementWords agreement_;
   Entries<T> result_;
 };
+
+/// Takes memory of the node for the entries, if an algorithm may use it. Collective. Throws on all ranks if only that algorithm is
+/// wanted, and there is none.
+void take_shared_memory(CommunicatorState& comm, const Lease& lease, const SparseSumConfig& config) {
+  const SumRow* const row = find_sum(config.algorithm);
+  const int ranks = comm.topology.size(), nodes = comm.topology.node_count();
+  if (ranks == 1 || (row != nullptr && !row->in_node)) return;
+  if (row != nullptr && nodes > 1)
+    fail_alike(WEIR_ERR_ARGUMENT,
+               "sum '{}': algorithm '{}' needs all ranks on one node, and they are on {}: auto takes another one", config.name,
+               row->name, nodes);
+  if (nodes > 1 || !comm.settings.shared_memory) return;
+  // Values have 8 bytes at most. Without room for them, ranks exchange by messages.
+  static_cast<void>(comm.leases.add_memory(comm, lease, NodeLists<double>::memory_for(shown_entries(config), ranks, card_bytes)));
+}
 
 }  // namespace
 
@@ -409,6 +452,7 @@ std::shared_ptr<SparseSumImpl> make_sparse_sum(const std::shared_ptr<Communicato
   });
   Lease lease = open_agreed(*comm, card, {"sum", card_fields<SparseSumConfig>(), {"algorithm"}}, config.name);
   static_cast<void>(comm->agreed_machine());
+  take_shared_memory(*comm, lease, config);
   std::shared_ptr<SparseSumImpl> made;
   comm->agree("making a sum", "sum", config.name, [&] {
     const auto make = [&]<class T>(T) { made = std::make_shared<TypedSum<T>>(comm, config, std::move(lease)); };

@@ -30,6 +30,7 @@ class SparseSumImpl : public AsynchronousCall {
 
  protected:
   SparseSumImpl(std::shared_ptr<CommunicatorState> communicator, const SparseSumConfig& configuration, Lease lease);
+  [[nodiscard]] SharedMemory leased_memory() const { return lease_.memory(); }
 
  private:
   Lease lease_;

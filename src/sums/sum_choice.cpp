@@ -56,8 +56,8 @@ void check_operation(const SparseSumConfig& config) {
 }
 
 model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem) {
-  model::StepCost cost = setting.network.allgather(setting.all, card_bytes);
-  cost += row.cost(setting, problem);
+  model::StepCost cost = row.cost(setting, problem);
+  if (!row.in_node) cost += setting.network.allgather(setting.all, card_bytes);
   return cost;
 }
 

@@ -34,6 +34,7 @@ struct SumProblem {
   bool keeps_terms = false;          ///< lists may have an index several times, and merge_parts sums them
   std::int64_t blocks = -1;          ///< blocks of all ranks together that have entries; -1: not known
   std::int64_t largest_blocks = -1;  ///< most of them of a rank
+  bool shown = false;                ///< all ranks are on one node, which has their lists in its shared memory
 
   /// Returns the most entries that the result can have.
   [[nodiscard]] std::int64_t most_entries() const { return std::min(count, total); }
@@ -78,6 +79,9 @@ class SumGrowth {
   ~SumGrowth() = default;
 };
 
+template <class T>
+class NodeLists;
+
 /// What an algorithm works with.
 template <class T>
 struct SumRun {
@@ -87,6 +91,7 @@ struct SumRun {
   Arithmetic<T>* arithmetic = nullptr;
   SumMemory<T>& memory;
   SumGrowth& growth;
+  NodeLists<T>* node = nullptr;  ///< set if problem.shown
 };
 
 /// Samples that each rank gives of its indices, so that regions balance. Every rank sorts all of them, so more would cost more than
@@ -105,6 +110,7 @@ struct SumRow {
   SumNeed (*need)(const SumProblem& problem);
   /// Brings all entries of an index to one place before it combines any, and lets messages have an index several times.
   bool keeps_terms = false;
+  bool in_node = false;  ///< needs SumProblem::shown
   std::tuple<SumFunction<float>, SumFunction<double>, SumFunction<std::int32_t>, SumFunction<std::int64_t>> run;
 };
 
@@ -119,7 +125,9 @@ const SumRow* find_sum(std::string_view name);
 /// Throws Error(WEIR_ERR_ARGUMENT) if the operation does not go with the type, or with the algorithm, naming those that do.
 void check_operation(const SparseSumConfig& config);
 /// Returns whether the row can make the sum.
-[[nodiscard]] inline bool can_make(const SumRow& row, const SumProblem& problem) { return row.keeps_terms || !problem.keeps_terms; }
+[[nodiscard]] inline bool can_make(const SumRow& row, const SumProblem& problem) {
+  return (row.keeps_terms || !problem.keeps_terms) && (problem.shown || !row.in_node);
+}
 /// Returns what a run costs by a row that can make the sum.
 [[nodiscard]] model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem);
 /// Returns the row that is predicted to end first. Costs are made of additions, multiplications and divisions alone, which give the

@@ -40,6 +40,8 @@ class SharedMemory {
   [[nodiscard]] explicit operator bool() const noexcept { return first_ != nullptr; }
   /// Returns what member `member` of the node writes and all may read. See sync_shared_memory().
   [[nodiscard]] std::byte* of(int member) const noexcept { return first_ + member * stride_; }
+  /// Returns what lies from `offset` on in that of each.
+  [[nodiscard]] SharedMemory from(std::int64_t offset) const noexcept { return {first_ + offset, stride_}; }
 
  private:
   std::byte* first_ = nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 #include <weir/sums.hpp>
 
+#include "communicator/communicator.hpp"
 #include "support/catch.hpp"
 #include "support/dice.hpp"
 
@@ -31,12 +32,18 @@ std::vector<double> dense_sum(const std::vector<double>& mine) {
   return sum;
 }
 
+std::vector<std::string> algorithms_on(const Communicator& comm) {
+  std::vector<std::string> names = {"auto", "gather", "split", "hash", "doubling", "dense", "blocks"};
+  if (comm.state()->topology.node_count() == 1) names.emplace_back("shared");
+  return names;
+}
+
 }  // namespace
 
 TEST_CASE("every algorithm gives MPI's sum, several at once") {
   const Communicator comm(MPI_COMM_WORLD);
   std::vector<SparseSum> sums;
-  for (const std::string algorithm : {"auto", "gather", "split", "hash", "doubling", "dense", "blocks"})
+  for (const std::string& algorithm : algorithms_on(comm))
     sums.emplace_back(comm, SparseSumConfig{.count = count, .expected_entries = count / 10, .algorithm = algorithm});
   for (const int percent : {0, 1, 10, 100}) {
     const std::vector<double> mine = array_of(comm.rank(), percent), expected = dense_sum(mine);
@@ -55,7 +62,7 @@ TEST_CASE("every algorithm gives MPI's sum, several at once") {
 
 TEST_CASE("each rank gets its range") {
   const Communicator comm(MPI_COMM_WORLD);
-  for (const std::string algorithm : {"auto", "gather", "split", "hash", "doubling", "dense", "blocks"}) {
+  for (const std::string& algorithm : algorithms_on(comm)) {
     SparseSum sum(comm, {.count = count, .algorithm = algorithm});
     const std::vector<double> mine = array_of(comm.rank(), 3), expected = dense_sum(mine);
     const auto begin = expected.begin() + sum.range_begin(comm.rank()), end = expected.begin() + sum.range_begin(comm.rank() + 1);

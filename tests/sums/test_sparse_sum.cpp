@@ -217,7 +217,7 @@ TEST_CASE("each algorithm sends no more than its formula", "[sums]") {
         const Arrays<double> mine = spread(count, density, comm.rank());
         for (const std::string& algorithm : algorithms_of_sums()) {
           if (algorithm == "auto") continue;
-          SparseSum sum(comm, {.count = count, .algorithm = algorithm});
+          SparseSum sum(comm, {.count = count, .expected_entries = algorithm == "shared" ? count : 0, .algorithm = algorithm});
           sum.run(SumInput::entries(mine.wide, mine.values));
           const SparseSumStatistics& did = sum.statistics();
           const double total = static_cast<double>(did.entries_total), result = static_cast<double>(did.entries_sum);

@@ -17,8 +17,9 @@ TEST_CASE("memory runs out while a sum is made and runs", "[failures]") {
   std::vector<std::int64_t> indices(300);
   std::iota(indices.rbegin(), indices.rend(), 0);
   const std::vector<double> values(300, 1);
-  for (const char* algorithm : {"gather", "split", "hash", "doubling", "dense", "blocks"}) {
+  for (const char* algorithm : {"gather", "split", "hash", "doubling", "dense", "blocks", "shared"}) {
     for (const FailingRank& machine : machines) {
+      if (algorithm == std::string("shared") && machine.ranks == 3) continue;  // on three nodes
       fail_every_allocation(algorithm, machine.ranks, machine.victim, machine.description,
                             [&](FailingCalls& calls, Communicator& comm) {
                               const auto call = [&] {
