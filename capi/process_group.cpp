@@ -343,9 +343,8 @@ struct weir_group {
       weir::AllreduceConfig config;
       config.count = what.count;
       config.type = what.type == static_cast<std::int32_t>(GroupType::float64) ? weir::DataType::float64 : weir::DataType::float32;
-      // In a node, steps cost more than bytes: ranks wait for each other at every step, the more so if they share cores.
-      const bool few_steps = std::ssize(communicator_->group(weir::Level::node)) == size_ && (size_ & (size_ - 1)) == 0;
-      config.algorithm = few_steps ? "dense_rabenseifner" : "auto";
+      const bool in_node = std::ssize(communicator_->group(weir::Level::node)) == size_;
+      config.algorithm = in_node ? "dense_torus2d" : "auto";
       config.compressor = "none";
       config.average = false;
       config.non_finite = weir::NonFinite::propagate;
