@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -54,12 +55,16 @@ class Reader {
   template <class Body>
   void read(std::int64_t end, const Body& body) {
     with_kind(width_, [&]<class Kind>(Kind) {
-      for (; at_ != end_; at_ += sizeof(Kind)) {
-        const std::int64_t distance = load<Kind>(at_);
-        if (distance >= end - position_) return;
-        position_ += distance;
-        if (distance != longest<Kind>) body(position_);
+      const std::uint8_t* at = at_;  // in registers
+      std::int64_t position = position_;
+      for (; at != end_; at += sizeof(Kind)) {
+        const std::int64_t distance = load<Kind>(at);
+        if (distance >= end - position) break;
+        position += distance;
+        if (distance != longest<Kind>) body(position);
       }
+      at_ = at;
+      position_ = position;
     });
   }
 
@@ -79,19 +84,22 @@ class Reader {
 class IndexRows {
  public:
   IndexRows(std::int64_t* indices, std::int64_t row, const std::int64_t* sizes, std::int32_t dims)
-      : indices_(indices), row_(row), sizes_(sizes, sizes + dims) {}
+      : indices_(indices), row_(row), sizes_(sizes), dims_(dims) {}
+  [[nodiscard]] bool one() const { return dims_ == 1; }
+  [[nodiscard]] std::int64_t* first() const { return indices_; }
   void set(std::int64_t entry, std::int64_t position) const {
-    for (std::size_t dim = sizes_.size(); dim-- > 1;) {
-      indices_[static_cast<std::int64_t>(dim) * row_ + entry] = position % sizes_[dim];
+    for (std::int32_t dim = dims_; dim-- > 1;) {
+      indices_[dim * row_ + entry] = position % sizes_[dim];
       position /= sizes_[dim];
     }
-    if (!sizes_.empty()) indices_[entry] = position;
+    if (dims_ > 0) indices_[entry] = position;
   }
 
  private:
   std::int64_t* indices_;
   std::int64_t row_;
-  std::vector<std::int64_t> sizes_;
+  const std::int64_t* sizes_;
+  std::int32_t dims_;
 };
 
 template <class Kind>
@@ -120,6 +128,8 @@ class Merge {
       readers_.emplace_back(list);
       total += list.count;
     }
+    offsets_ = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(total));
+    slots_ = std::make_unique_for_overwrite<std::uint32_t[]>(static_cast<std::size_t>(total));
     const std::int64_t each = range / std::max<std::int64_t>(total, 1) + 1;
     window_ = each > range / usual_entries ? range : each * usual_entries;
   }
@@ -134,21 +144,22 @@ class Merge {
     }
     if (begin == range_) return false;
     const std::int64_t end = begin + std::min(window_, range_ - begin);
-    offsets_.clear();
+    std::int64_t* offset = offsets_.get();
     for (std::size_t list = 0; list < readers_.size(); ++list) {
-      readers_[list].read(end, [&](std::int64_t position) { offsets_.push_back(position - begin); });
-      ends_[list + 1] = offsets_.size();
+      readers_[list].read(end, [&](std::int64_t position) { *offset++ = position - begin; });
+      ends_[list + 1] = offset - offsets_.get();
     }
-    slots_.resize(offsets_.size());
-    if ((end - begin) / most_empty <= std::ssize(offsets_))
+    if ((end - begin) / most_empty <= ends_.back())
       number_by_bits(end - begin, begin, body);
     else
       number_by_order(begin, body);
     return true;
   }
+  /// Returns how many positions this window has.
+  [[nodiscard]] std::int64_t positions() const { return positions_; }
   /// Returns the slots of the entries of a list in this window.
   [[nodiscard]] std::span<const std::uint32_t> slots(std::size_t list) const {
-    return std::span(slots_).subspan(ends_[list], ends_[list + 1] - ends_[list]);
+    return {slots_.get() + ends_[list], slots_.get() + ends_[list + 1]};
   }
 
  private:
@@ -161,41 +172,47 @@ class Merge {
     const auto words = static_cast<std::size_t>((length + word_bits - 1) / word_bits);
     bits_.assign(words, 0);
     if (std::ssize(slot_of_) < length) slot_of_.resize(static_cast<std::size_t>(length));
-    for (const std::int64_t offset : offsets_)
-      bits_[static_cast<std::size_t>(offset / word_bits)] |= std::uint64_t{1} << (offset % word_bits);
+    std::uint64_t* const all = bits_.data();
+    std::uint32_t *const slot_of = slot_of_.data(), *const slots = slots_.get();
+    const std::int64_t *const offsets = offsets_.get(), entries = ends_.back();
+    for (std::int64_t i = 0; i < entries; ++i) all[offsets[i] / word_bits] |= std::uint64_t{1} << (offsets[i] % word_bits);
     std::uint32_t slot = 0;
     for (std::size_t word = 0; word < words; ++word) {
-      for (std::uint64_t bits = bits_[word]; bits != 0; bits &= bits - 1) {
-        const std::int64_t offset = static_cast<std::int64_t>(word) * word_bits + std::countr_zero(bits);
-        slot_of_[static_cast<std::size_t>(offset)] = slot;
+      const std::int64_t first = static_cast<std::int64_t>(word) * word_bits;
+      for (std::uint64_t bits = all[word]; bits != 0; bits &= bits - 1) {
+        const std::int64_t offset = first + std::countr_zero(bits);
+        slot_of[offset] = slot;
         body(slot++, begin + offset);
       }
     }
-    for (std::size_t i = 0; i < offsets_.size(); ++i) slots_[i] = slot_of_[static_cast<std::size_t>(offsets_[i])];
+    for (std::int64_t i = 0; i < entries; ++i) slots[i] = slot_of[offsets[i]];
+    positions_ = slot;
   }
   template <class Body>
   void number_by_order(std::int64_t begin, const Body& body) {
     order_.clear();
-    for (std::size_t i = 0; i < offsets_.size(); ++i) order_.emplace_back(offsets_[i], static_cast<std::uint32_t>(i));
+    for (std::int64_t i = 0; i < ends_.back(); ++i) order_.emplace_back(offsets_[static_cast<std::size_t>(i)], i);
     std::sort(order_.begin(), order_.end());
     std::uint32_t slot = 0;
     for (std::size_t i = 0; i < order_.size(); ++i) {
       const auto [offset, entry] = order_[i];
       const bool again = i > 0 && order_[i - 1].first == offset;
       if (!again) body(slot++, begin + offset);
-      slots_[entry] = slot - 1;
+      slots_[static_cast<std::size_t>(entry)] = slot - 1;
     }
+    positions_ = slot;
   }
 
   std::int64_t range_, window_ = 1;
   std::vector<Reader> readers_;
   // Of a window:
-  std::vector<std::int64_t> offsets_;  // of entries, list after list
-  std::vector<std::size_t> ends_;
-  std::vector<std::uint32_t> slots_;
+  std::unique_ptr<std::int64_t[]> offsets_;  // of entries, list after list
+  std::vector<std::ptrdiff_t> ends_;
+  std::unique_ptr<std::uint32_t[]> slots_;
+  std::int64_t positions_ = 0;
   std::vector<std::uint64_t> bits_;
   std::vector<std::uint32_t> slot_of_;  // of offsets
-  std::vector<std::pair<std::int64_t, std::uint32_t>> order_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> order_;
 };
 
 /// Integers wrap around.
@@ -216,16 +233,19 @@ std::int64_t sum(std::span<const weir_entry_list> lists, std::int64_t range, std
     values += list.count * elements;
   }
   Merge merge(lists, range);
-  std::int64_t done = 0, more = 0;
-  while (merge.next([&](std::uint32_t slot, std::int64_t position) {
-    indices.set(done + slot, position);
-    more = std::int64_t{slot} + 1;
-  })) {
+  std::int64_t done = 0;
+  const auto next_window = [&] {
+    if (!indices.one()) return merge.next([&](std::uint32_t slot, std::int64_t position) { indices.set(done + slot, position); });
+    return merge.next([to = indices.first() + done](std::uint32_t slot, std::int64_t position) { to[slot] = position; });
+  };
+  while (next_window()) {
     T* const here = sums + done * elements;
-    std::fill_n(here, more * elements, T{0});
+    std::fill_n(here, merge.positions() * elements, T{0});
     for (std::size_t list = 0; list < lists.size(); ++list) {
       if (elements == 1) {
-        for (const std::uint32_t slot : merge.slots(list)) here[slot] = sum_of(here[slot], *next[list]++);
+        const T* value = next[list];
+        for (const std::uint32_t slot : merge.slots(list)) here[slot] = sum_of(here[slot], *value++);
+        next[list] = value;
         continue;
       }
       for (const std::uint32_t slot : merge.slots(list)) {
@@ -234,7 +254,7 @@ std::int64_t sum(std::span<const weir_entry_list> lists, std::int64_t range, std
         next[list] += elements;
       }
     }
-    done += std::exchange(more, 0);
+    done += merge.positions();
   }
   return done;
 }

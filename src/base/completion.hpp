@@ -1,5 +1,7 @@
-// completion.hpp: what a run can wait for besides messages: work on a GPU.
+// completion.hpp: what a run can wait for besides messages: work on a GPU, or ranks that share memory with this one.
 #pragma once
+
+#include "base/give_way.hpp"
 
 namespace weir {
 
@@ -11,6 +13,10 @@ class Completion {
   Completion& operator=(const Completion&) = delete;
   /// Returns whether it has been reached, without waiting. Throws Error if it never will be.
   [[nodiscard]] virtual bool reached() = 0;
+  /// Returns whether other ranks bring it about: if one of them breaks off, it will never be reached.
+  [[nodiscard]] virtual bool awaits_peers() const noexcept { return false; }
+  /// Gives the core to others, for a caller that waits for nothing else. Returns at the latest after half a millisecond.
+  virtual void idle() noexcept { give_way(); }
 };
 
 }  // namespace weir

@@ -15,7 +15,8 @@ namespace {
 template <class T>
 class DenseTorus2d final : public DenseAllreduce<T> {
  public:
-  explicit DenseTorus2d(const ExchangeSpec& spec) : map_(*spec.topology, spec.count), in_node_(map_, spec, true), pipeline_(map_, spec) {
+  explicit DenseTorus2d(const ExchangeSpec& spec)
+      : map_(*spec.topology, spec.count), in_node_(map_, spec, true), pipeline_(map_, spec) {
     if (map_.mine() < 0) return;
     ExchangeSpec across = spec;
     across.count = map_.size(map_.mine());

@@ -3,21 +3,21 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
+#include <optional>
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "collectives/allreduce.hpp"
-#include "collectives/control.hpp"
 #include "collectives/node_shards.hpp"
 #include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
+#include "transport/shared_meeting.hpp"
 
 namespace weir {
 
 /// Sums shards over the ranks of a node as NodeReduceScatter does, with the same bits. In step t, every rank copies block t of the
-/// other owners' shards to its shared memory, sums block t - 1 of its own shard, and takes block t - 2 of the others' sums. All meet
-/// after each step. Two blocks of a shard share its place in the memory by turns.
+/// other owners' shards to its shared memory, sums block t - 1 of its own shard, and takes block t - 2 of the others' sums. All
+/// meet after each step. Two blocks of a shard share its place in the memory by turns.
 ///
 /// A rank's terms are in the places of the others' shards, and its sums in that of its own shard, as in NodeReduceScatter: the next
 /// run may begin with its terms while other ranks still read these sums.
@@ -27,6 +27,7 @@ class NodePipeline {
   NodePipeline(const ShardMap& map, const ExchangeSpec& spec)
       : map_(map), threads_(spec.threads), shared_(spec.shared), factor_(static_cast<T>(1) / static_cast<T>(spec.divisor)) {
     if (map.node().size() == 1) shared_ = {};
+    if (shared_) meeting_.emplace(shared_.last(SharedMeeting::bytes), static_cast<int>(map.node().size()));
     const std::int64_t whole = threads_.count() == 1 ? block_of_rank : threads_.count() * least_of_pass;
     block_ = std::max(least_block, whole / map.shards() / line * line);
     steps_ = (map.size(0) + block_ - 1) / block_;
@@ -116,11 +117,9 @@ class NodePipeline {
     }
   }
   /// Waits until the ranks of the node have done what they do in this step.
-  task<void> meet(Channel node) {
-    sync_shared_memory();
-    words_ = {};
-    co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
-    sync_shared_memory();
+  [[nodiscard]] Channel::CompletionAwaiter meet(Channel node) {
+    meeting_->arrive();
+    return node.done(*meeting_);
   }
 
   ShardMap map_;
@@ -128,7 +127,7 @@ class NodePipeline {
   SharedMemory shared_;
   T factor_;
   std::int64_t block_ = 0, steps_ = 0;
-  std::array<std::uint64_t, 2> words_{};
+  std::optional<SharedMeeting> meeting_;
 };
 
 }  // namespace weir
