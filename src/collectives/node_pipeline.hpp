@@ -65,8 +65,8 @@ class NodePipeline {
   }
 
  private:
-  // Elements of all shards in a step: with those of other ranks, and the memory they are copied to, they fit the last cache.
-  static constexpr std::int64_t block_of_rank = 131072, least_block = 4096;
+  // What a rank copies in a step stays in its second-level cache. Shorter blocks would not pay for the meeting.
+  static constexpr std::int64_t block_of_rank = (std::int64_t{1} << 18) / static_cast<std::int64_t>(sizeof(T)), least_block = 4096;
 
   /// Returns the part of a shard in a step, empty before the first step and after the last.
   [[nodiscard]] PartRange block(int shard, std::int64_t step) const {
