@@ -12,8 +12,9 @@
 namespace weir {
 namespace {
 
-/// Sends 2 n (P - 1) / P elements per rank, in 2 (P - 1) steps. Parts travel in pieces, a few of them in flight, so that a piece is
-/// added while the next ones arrive, and the network never waits for an addition.
+/// Sends 2 n (P - 1) / P elements per rank, in 2 (P - 1) steps. Between nodes, parts travel in pieces, some of them in flight: a
+/// piece is added while the next ones arrive, and the network never waits for an addition. Within a node, ranks would wait for each
+/// other at every piece, and parts travel whole.
 template <class T>
 class DenseRing final : public DenseAllreduce<T> {
  public:
@@ -21,7 +22,8 @@ class DenseRing final : public DenseAllreduce<T> {
       : count_(static_cast<std::uint64_t>(spec.count)), divisor_(static_cast<T>(spec.divisor)), threads_(spec.threads) {
     if (spec.ranks == 1) return;
     const std::int64_t part = (spec.count + spec.ranks - 1) / spec.ranks;
-    pieces_ = static_cast<int>(std::clamp<std::int64_t>(part / piece_elements, 1, most_pieces));
+    const bool in_node = spec.topology != nullptr && spec.topology->node_count() == 1;
+    pieces_ = in_node ? 1 : static_cast<int>(std::max<std::int64_t>(part / piece_elements, 1));
     window_ = std::min(pieces_, most_in_flight);
     slot_ = (part + pieces_ - 1) / pieces_;
     incoming_ = Buffer<T>(window_ * slot_);
@@ -38,6 +40,7 @@ class DenseRing final : public DenseAllreduce<T> {
     // whole sum of part (r + 1) mod P. In the others, they are results. A piece is sent on in the next step.
     const int messages = 2 * (size - 1) * pieces_, added = (size - 1) * pieces_;
     StageScope stage = channel.stage(Stage::reduce_scatter);
+    if (pieces_ > 1) channel.note_much();
     for (int m = 0; m < window_; ++m) post(channel, data, m);
     for (int m = 0; m < messages; ++m) {
       if (m == added) stage.next(Stage::allgather);
@@ -59,8 +62,9 @@ class DenseRing final : public DenseAllreduce<T> {
     std::int64_t count;
     [[nodiscard]] std::int64_t bytes() const { return count * static_cast<std::int64_t>(sizeof(T)); }
   };
-  static constexpr std::int64_t piece_elements = (std::int64_t{1} << 19) / static_cast<std::int64_t>(sizeof(T));
-  static constexpr int most_pieces = 64, most_in_flight = 4;
+  // MPI libraries send so short messages at once over TCP. Before longer ones (64 KiB in Open MPI) they ask the receiver each time.
+  static constexpr std::int64_t piece_elements = (std::int64_t{1} << 15) / static_cast<std::int64_t>(sizeof(T));
+  static constexpr int most_in_flight = 32;
 
   /// Returns piece m mod M of a part.
   [[nodiscard]] Part piece(T* data, int part, int parts, int m) const {
