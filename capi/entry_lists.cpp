@@ -205,8 +205,7 @@ class Merge {
 
   std::int64_t range_, window_ = 1;
   std::vector<Reader> readers_;
-  // Of a window:
-  std::unique_ptr<std::int64_t[]> offsets_;  // of entries, list after list
+  std::unique_ptr<std::int64_t[]> offsets_;  // of a window's entries, list after list
   std::vector<std::ptrdiff_t> ends_;
   std::unique_ptr<std::uint32_t[]> slots_;
   std::int64_t positions_ = 0;

@@ -197,7 +197,7 @@ void Engine::drive(Run& run, Clock::time_point end) {
   driven_ = driven_before;
 }
 
-/// Nothing wakes a caller that waits for a GPU, except to test messages of other runs.
+/// A completion may know how to wait for itself, but not for messages of other runs. Nothing wakes a caller that waits for a GPU.
 void Engine::idle() noexcept {
   if (runs_.size() == 1 && runs_.front()->completion != nullptr)
     runs_.front()->completion->idle();

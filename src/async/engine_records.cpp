@@ -81,7 +81,7 @@ std::string Engine::dump() const {
   for (const Run* run : runs_) {
     text += fmt::format("  {}, run {}: {}; awaits", run->name, run->number, path_of(run->innermost));
     if (run->gate != nullptr) text += fmt::format(" '{}'", run->gate_keeper->name);
-    if (run->completion != nullptr) text += " the GPU";
+    if (run->completion != nullptr) text += run->completion->awaits_peers() ? " the ranks of its node" : " the GPU";
     for (const Request request : run->awaited.subspan(std::min(run->awaited_done, run->awaited.size()))) {
       if (request.slot >= 0) text += fmt::format(" [{}]", transport_.describe(request));
     }

@@ -8,9 +8,9 @@
 
 namespace weir {
 
-/// Ranks that meet over and over. A rank arrives, and the meeting is reached once all have arrived. Whoever waits sleeps, and the
-/// last to arrive wakes it: on cores that ranks share with each other or with other programs, that takes far less time than turns
-/// of the scheduler.
+/// Ranks that meet over and over. A rank arrives, and the meeting is reached once all have arrived. Ranks sleep while they wait,
+/// and the last to arrive wakes them. On cores that ranks share with each other or with other programs, that takes far less time
+/// than turns of the scheduler.
 class SharedMeeting final : public Completion {
  public:
   /// The shared memory of a meeting. All zero before the first one. Also the alignment.
