@@ -21,7 +21,8 @@ namespace weir::capi::group {
 
 using GroupClock = std::chrono::steady_clock;
 
-constexpr std::int64_t fewest_summed = 1 << 15;  // elements from which on Weir sums: its shared memory then beats MPI's messages
+constexpr std::int64_t fewest_summed = 1 << 15;   // elements from which on Weir sums: its shared memory then beats MPI's messages
+constexpr std::int64_t fewest_of_ring = 1 << 16;  // elements of a rank's part
 constexpr std::size_t most_plans = 32;
 
 double elapsed_since(GroupClock::time_point begin) { return std::chrono::duration<double>(GroupClock::now() - begin).count(); }
@@ -343,9 +344,9 @@ struct weir_group {
       weir::AllreduceConfig config;
       config.count = what.count;
       config.type = what.type == static_cast<std::int32_t>(GroupType::float64) ? weir::DataType::float64 : weir::DataType::float32;
-      // In a node, steps cost more than bytes: ranks wait for each other at every step, the more so if they share cores.
-      const bool few_steps = std::ssize(communicator_->group(weir::Level::node)) == size_ && (size_ & (size_ - 1)) == 0;
-      config.algorithm = few_steps ? "dense_rabenseifner" : "auto";
+      // Sums in nodes, and rings between them, have the fewest bytes. Rings have the most steps, which only long parts make up for.
+      const bool in_node = std::ssize(communicator_->group(weir::Level::node)) == size_;
+      config.algorithm = in_node || what.count / size_ >= fewest_of_ring ? "dense_torus2d" : "auto";
       config.compressor = "none";
       config.average = false;
       config.non_finite = weir::NonFinite::propagate;

@@ -74,6 +74,9 @@ class Channel {
     count_->kind_received[static_cast<std::size_t>(kind)] += bytes;
   }
 
+  /// Says that the run receives large messages, if they come in small pieces.
+  void note_much() const { run_->receives_much = true; }
+
   /// Posts the transport's own allreduce over all ranks. Its traffic is not counted. See Transport::allreduce.
   [[nodiscard]] Request allreduce(void* data, std::int64_t count, DataType type, int lane) const {
     return noted(engine_->transport().allreduce(data, count, type, lane, run_->tag), true, -1, Level::self, 0);

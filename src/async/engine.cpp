@@ -197,9 +197,11 @@ void Engine::drive(Run& run, Clock::time_point end) {
   driven_ = driven_before;
 }
 
-/// Nothing wakes a caller that waits for a completion.
+/// A completion may know how to wait for itself, but not for messages of other runs. Nothing wakes a caller that waits for a GPU.
 void Engine::idle() noexcept {
-  if (std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return run->completion != nullptr; }))
+  if (runs_.size() == 1 && runs_.front()->completion != nullptr)
+    runs_.front()->completion->idle();
+  else if (std::any_of(runs_.begin(), runs_.end(), [](const Run* run) { return run->completion != nullptr; }))
     give_way();
   else
     transport_.idle();
@@ -349,8 +351,8 @@ void Engine::check_deadline(Run& run, Clock::time_point now) noexcept {
 void Engine::receive_notices(Clock::time_point now) noexcept {
   notices_received_at_ = now;
   const auto stalled = [&](const Run* run) {
-    const bool awaits_ranks = !run->awaited.empty() || (run->completion != nullptr && run->completion->awaits_ranks());
-    return now - run->moved > listening_interval && awaits_ranks && !left_to_caller(*run);
+    const bool needs_peers = !run->awaited.empty() || (run->completion != nullptr && run->completion->awaits_peers());
+    return now - run->moved > listening_interval && needs_peers && !left_to_caller(*run);
   };
   if (std::none_of(runs_.begin(), runs_.end(), stalled)) return;
   try {

@@ -1,7 +1,9 @@
-// completion.hpp: what a run can wait for besides messages: work on a GPU, or other ranks' writes to shared memory.
+// completion.hpp: what a run can wait for besides messages: work on a GPU, or ranks that share memory with this one.
 #pragma once
 
 #include <string>
+
+#include "base/give_way.hpp"
 
 namespace weir {
 
@@ -13,8 +15,10 @@ class Completion {
   Completion& operator=(const Completion&) = delete;
   /// Returns whether it has been reached, without waiting. Throws Error if it never will be.
   [[nodiscard]] virtual bool reached() = 0;
-  /// Returns whether other ranks reach it, and may break off before.
-  [[nodiscard]] virtual bool awaits_ranks() const noexcept { return false; }
+  /// Returns whether other ranks bring it about: if one of them breaks off, it will never be reached.
+  [[nodiscard]] virtual bool awaits_peers() const noexcept { return false; }
+  /// Gives the core to others, for a caller that waits for nothing else. Returns at the latest after half a millisecond.
+  virtual void idle() noexcept { give_way(); }
   /// Returns what is being waited for, for dumps.
   [[nodiscard]] virtual std::string describe() const { return "the GPU"; }
 };

@@ -3,6 +3,7 @@
 #include "base/buffer.hpp"
 #include "collectives/allreduce.hpp"
 #include "collectives/control.hpp"
+#include "collectives/node_pipeline.hpp"
 #include "collectives/node_shards.hpp"
 #include "model/stages.hpp"
 
@@ -14,7 +15,8 @@ namespace {
 template <class T>
 class DenseTorus2d final : public DenseAllreduce<T> {
  public:
-  explicit DenseTorus2d(const ExchangeSpec& spec) : map_(*spec.topology, spec.count), in_node_(map_, spec, true) {
+  explicit DenseTorus2d(const ExchangeSpec& spec)
+      : map_(*spec.topology, spec.count), in_node_(map_, spec, true), pipeline_(map_, spec) {
     if (map_.mine() < 0) return;
     ExchangeSpec across = spec;
     across.count = map_.size(map_.mine());
@@ -25,14 +27,25 @@ class DenseTorus2d final : public DenseAllreduce<T> {
   task<void> run(Channel channel, T* data) override {
     const Channel node = channel.group(map_.node());
     StageScope stage = channel.stage(Stage::in_node_reduce);
+    if (pipeline_ && node.size() == channel.size()) {
+      co_await pipeline_.allreduce(node, data);
+      co_return;
+    }
     T* const shard = map_.mine() < 0 ? nullptr : data + map_.begin(map_.mine());
-    in_node_.publish(node.rank(), data, nullptr);
-    co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
-    co_await in_node_.reduce(node, shard);
+    if (pipeline_) {
+      co_await pipeline_.reduce_scatter(node, data);
+    } else {
+      in_node_.publish(node.rank(), data, nullptr);
+      co_await allreduce_control(node, words_.data(), 1, 0, words_.data() + 1);
+      co_await in_node_.reduce(node, shard);
+    }
     stage.next(Stage::allreduce);
     if (across_) co_await across_->run(channel.group(map_.rail()), shard);
     stage.next(Stage::in_node_allgather);
-    co_await in_node_.allgather(node, data);
+    if (pipeline_)
+      co_await pipeline_.allgather(node, data);
+    else
+      co_await in_node_.allgather(node, data);
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
@@ -42,6 +55,7 @@ class DenseTorus2d final : public DenseAllreduce<T> {
  private:
   ShardMap map_;
   NodeReduceScatter<T> in_node_;
+  NodePipeline<T> pipeline_;
   std::unique_ptr<DenseAllreduce<T>> across_;
   std::array<std::uint64_t, 2> words_{};
 };

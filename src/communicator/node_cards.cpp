@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/give_way.hpp"
 #include "topology/cores.hpp"
 
@@ -9,31 +11,32 @@ namespace weir::detail {
 
 NodeCards::NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology)
     : memory_(memory),
+      meeting_(memory.of(0), topology.size()),
       slot_bytes_(round_up(first_byte + card)),
       rank_(topology.rank()),
       ranks_(topology.size()),
       spins_(ranks_per_core(topology) > 1 ? 0 : usual_spins) {}
 
 void NodeCards::clear() noexcept {
-  for (std::uint64_t card = 0; card < 2; ++card) reinterpret_cast<Number*>(slot(rank_, card))->store(0, std::memory_order_relaxed);
+  std::fill_n(memory_.of(rank_), SharedMeeting::bytes, std::byte{0});
+  for (std::uint64_t card = 0; card < 2; ++card) number(rank_, card).store(0, std::memory_order_relaxed);
 }
 
 void NodeCards::publish() noexcept {
   ++published_;
-  seen_ = 0;
-  number(rank_).store(published_, std::memory_order_release);
+  number(rank_, published_).store(published_, std::memory_order_relaxed);
+  meeting_.arrive();
 }
 
-bool NodeCards::reached() noexcept {
-  while (seen_ < ranks_ && number(seen_).load(std::memory_order_acquire) == published_) ++seen_;
-  return seen_ == ranks_;
-}
-
-bool NodeCards::reached_soon() noexcept {
+bool NodeCards::reached_soon() {
   for (int spin = 0; spin < spins_ && !reached(); ++spin) pause_briefly();
   return reached();
 }
 
-std::string NodeCards::describe() const { return fmt::format("rank {} in shared memory", seen_); }
+std::string NodeCards::describe() const {
+  int missing = 0;
+  while (missing + 1 < ranks_ && number(missing, published_).load(std::memory_order_relaxed) == published_) ++missing;
+  return fmt::format("rank {} in shared memory", missing);
+}
 
 }  // namespace weir::detail

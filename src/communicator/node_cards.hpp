@@ -8,6 +8,7 @@
 
 #include "base/completion.hpp"
 #include "topology/topology.hpp"
+#include "transport/shared_meeting.hpp"
 #include "transport/shared_segment.hpp"
 
 namespace weir::detail {
@@ -19,7 +20,9 @@ class NodeCards final : public Completion {
   static constexpr std::size_t alignment = 8;
 
   /// Returns the bytes of memory that each rank needs for cards of at most `card` bytes.
-  [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) { return 2 * round_up(first_byte + card); }
+  [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) {
+    return SharedMeeting::bytes + 2 * round_up(first_byte + card);
+  }
 
   /// `memory` has memory_for(card) bytes of each rank. Call clear() on all ranks before any of them publishes.
   NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology);
@@ -31,11 +34,12 @@ class NodeCards final : public Completion {
   /// Shows the other ranks what mine() has.
   void publish() noexcept;
   /// Returns whether all ranks have published as many cards as this one.
-  [[nodiscard]] bool reached() noexcept override;
+  [[nodiscard]] bool reached() override { return meeting_.reached(); }
   /// Does the same, and looks for a few microseconds if ranks have cores of their own: ranks that call at the same time need no
   /// longer.
-  [[nodiscard]] bool reached_soon() noexcept;
-  [[nodiscard]] bool awaits_ranks() const noexcept override { return true; }
+  [[nodiscard]] bool reached_soon();
+  [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
+  void idle() noexcept override { meeting_.idle(); }
   [[nodiscard]] std::string describe() const override;
   /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
   /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.
@@ -55,15 +59,16 @@ class NodeCards final : public Completion {
   static constexpr std::int64_t round_up(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
   [[nodiscard]] std::byte* slot(int rank, std::uint64_t card) const {
-    return memory_.of(rank) + static_cast<std::int64_t>(card % 2) * slot_bytes_;
+    return memory_.of(rank) + SharedMeeting::bytes + static_cast<std::int64_t>(card % 2) * slot_bytes_;
   }
-  [[nodiscard]] Number& number(int rank) const { return *reinterpret_cast<Number*>(slot(rank, published_)); }
+  /// Returns the number of the card that a rank has published last in this slot.
+  [[nodiscard]] Number& number(int rank, std::uint64_t card) const { return *reinterpret_cast<Number*>(slot(rank, card)); }
 
   SharedMemory memory_;
+  SharedMeeting meeting_;
   std::int64_t slot_bytes_;
   int rank_, ranks_, spins_;
   std::uint64_t published_ = 0;
-  int seen_ = 0;  // ranks before this one have published the current card
 };
 
 }  // namespace weir::detail

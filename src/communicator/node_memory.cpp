@@ -158,7 +158,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
 SharedMemory NodeMemory::memory(const Block& block) const {
   if (block.segment < 0) return {};
   const Segment& segment = segments_[static_cast<std::size_t>(block.segment)];
-  return segment.memory ? SharedMemory(segment.memory->data() + block.offset, segment.bytes) : SharedMemory();
+  return segment.memory ? SharedMemory(segment.memory->data() + block.offset, block.bytes, segment.bytes) : SharedMemory();
 }
 
 std::int64_t NodeMemory::mapped() const {

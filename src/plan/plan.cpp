@@ -16,6 +16,7 @@
 #include "plan/plan_config.hpp"
 #include "plan/step.hpp"
 #include "plan/typed_step.hpp"
+#include "transport/shared_meeting.hpp"
 
 namespace weir::detail {
 
@@ -398,7 +399,11 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
   if (needs_lane) comm.leases.add_lane(comm, lease);
   if (!needs_memory || config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory)
     return {};
-  return comm.leases.add_memory(comm, lease, config.count * type_bytes(config.type));
+  const Outcome outcome = comm.leases.add_memory(comm, lease, config.count * type_bytes(config.type) + SharedMeeting::bytes);
+  const SharedMemory memory = lease.memory();
+  if (memory && comm.topology.local_rank(comm.topology.rank()) == 0)
+    std::fill_n(memory.last(SharedMeeting::bytes), SharedMeeting::bytes, std::byte{0});
+  return outcome;
 }
 
 class HostPlanMemory final : public PlanMemory {

@@ -36,16 +36,19 @@ class SharedSegment {
 class SharedMemory {
  public:
   SharedMemory() = default;
-  SharedMemory(std::byte* first, std::int64_t stride) : first_(first), stride_(stride) {}
+  /// `bytes` of each rank.
+  SharedMemory(std::byte* first, std::int64_t bytes, std::int64_t stride) : first_(first), bytes_(bytes), stride_(stride) {}
   [[nodiscard]] explicit operator bool() const noexcept { return first_ != nullptr; }
   /// Returns what member `member` of the node writes and all may read. See sync_shared_memory().
   [[nodiscard]] std::byte* of(int member) const noexcept { return first_ + member * stride_; }
   /// Returns what lies from `offset` on in that of each.
-  [[nodiscard]] SharedMemory from(std::int64_t offset) const noexcept { return {first_ + offset, stride_}; }
+  [[nodiscard]] SharedMemory from(std::int64_t offset) const noexcept { return {first_ + offset, bytes_ - offset, stride_}; }
+  /// Returns the last `bytes` of what the first member writes, for a SharedMeeting.
+  [[nodiscard]] std::byte* last(std::int64_t bytes) const noexcept { return first_ + bytes_ - bytes; }
 
  private:
   std::byte* first_ = nullptr;
-  std::int64_t stride_ = 0;
+  std::int64_t bytes_ = 0, stride_ = 0;
 };
 
 /// Call it after writing to shared memory, before notifying others; and after being notified, before reading.

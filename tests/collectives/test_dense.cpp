@@ -53,6 +53,8 @@ TEST_CASE("dense allreduce equals the plain sum", "[dense]") {
       for (const std::int64_t n : {0, 1, 2, 7, 33, 1000}) check_dense<float>(algorithm, ranks, n);
       check_dense<double>(algorithm, ranks, 513);
     }
+    for (const int ranks : {2, 3, 5, 7}) check_dense<float>(algorithm, ranks, 150001);  // several blocks in a node
+    check_dense<double>(algorithm, 3, 70001);
     check_dense<float>(algorithm, 8, 300007, "switch:2 node:2 rank:2");
     check_dense<float>(algorithm, 6, 1001, "nodes:3,1,2");
     check_dense<double>(algorithm, 9, 7, "nodes:2,3,4");

@@ -1,0 +1,133 @@
+// node_pipeline.hpp: the in-node steps of dense sums in place, block by block through memory that the node's ranks share. A block
+// is copied, summed and copied back while it is in the cache, and the pages in use stay few.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "async/channel.hpp"
+#include "async/task.hpp"
+#include "collectives/allreduce.hpp"
+#include "collectives/node_shards.hpp"
+#include "collectives/shared_work.hpp"
+#include "kernels/kernels.hpp"
+#include "transport/shared_meeting.hpp"
+
+namespace weir {
+
+/// Sums shards over the ranks of a node as NodeReduceScatter does, with the same bits. In step t, every rank copies block t of the
+/// other owners' shards to its shared memory, sums block t - 1 of its own shard, and takes block t - 2 of the others' sums. All
+/// meet after each step. Two blocks of a shard share its place in the memory by turns.
+///
+/// A rank's terms are in the places of the others' shards, and its sums in that of its own shard, as in NodeReduceScatter: the next
+/// run may begin with its terms while other ranks still read these sums.
+template <class T>
+class NodePipeline {
+ public:
+  NodePipeline(const ShardMap& map, const ExchangeSpec& spec)
+      : map_(map), threads_(spec.threads), shared_(spec.shared), factor_(static_cast<T>(1) / static_cast<T>(spec.divisor)) {
+    if (map.node().size() == 1) shared_ = {};
+    if (shared_) meeting_.emplace(shared_.last(SharedMeeting::bytes), static_cast<int>(map.node().size()));
+    const std::int64_t whole = threads_.count() == 1 ? block_of_rank : threads_.count() * least_of_pass;
+    block_ = std::max(least_block, whole / map.shards() / line * line);
+    steps_ = (map.size(0) + block_ - 1) / block_;
+  }
+
+  /// Returns whether the ranks share memory.
+  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(shared_); }
+
+  /// Each owner's shard of `data` becomes the node's sum.
+  task<void> reduce_scatter(Channel node, T* data) {
+    for (std::int64_t step = 0; step <= steps_; ++step) {
+      publish(node.rank(), data, step);
+      sum(node, data, step - 1);
+      if (step < steps_) co_await meet(node);
+    }
+  }
+  /// Every rank gets the owners' shards.
+  task<void> allgather(Channel node, T* data) {
+    for (std::int64_t step = 0; step <= steps_; ++step) {
+      show(node.rank(), data, step);
+      take(node, data, step - 1);
+      if (step < steps_) co_await meet(node);
+    }
+  }
+  /// Does both, and divides by the divisor in between.
+  task<void> allreduce(Channel node, T* data) {
+    for (std::int64_t step = 0; step <= steps_ + 1; ++step) {
+      publish(node.rank(), data, step);
+      sum(node, data, step - 1);
+      if (factor_ != 1) scale(node.rank(), data, step - 1);
+      show(node.rank(), data, step - 1);
+      take(node, data, step - 2);
+      if (step <= steps_) co_await meet(node);
+    }
+  }
+
+ private:
+  // What a rank copies in a step stays in its second-level cache. Shorter blocks would not pay for the meeting.
+  static constexpr std::int64_t block_of_rank = (std::int64_t{1} << 18) / static_cast<std::int64_t>(sizeof(T)), least_block = 4096;
+
+  /// Returns the part of a shard in a step, empty before the first step and after the last.
+  [[nodiscard]] PartRange block(int shard, std::int64_t step) const {
+    const std::int64_t begin = map_.begin(shard), end = begin + map_.size(shard);
+    return {std::clamp(begin + step * block_, begin, end), std::clamp(begin + (step + 1) * block_, begin, end)};
+  }
+  /// Returns where member `member` of the node has that part.
+  [[nodiscard]] T* place(int member, int shard, std::int64_t step) const {
+    return reinterpret_cast<T*>(shared_.of(member)) + map_.begin(shard) + step % 2 * block_;
+  }
+
+  void publish(int me, const T* data, std::int64_t step) {
+    for (int s = 1; s <= map_.shards(); ++s) {
+      const int shard = (me + s) % map_.shards();
+      if (shard == me) continue;
+      const PartRange part = block(shard, step);
+      if (part.count() > 0) copy_values(threads_, data + part.begin, place(me, shard, step), part.count());
+    }
+  }
+  void sum(Channel node, T* data, std::int64_t step) {
+    const int me = node.rank(), ranks = node.size();
+    if (map_.mine() < 0) return;
+    const PartRange part = block(me, step);
+    threads_.run_ranges(part.count(), least_of_pass, line, [&](PartRange mine) {
+      for (int s = 1; s < ranks; ++s) {
+        const int from = (me - s + ranks) % ranks;
+        kernels::host::add(place(from, me, step) + mine.begin, data + part.begin + mine.begin, mine.count());
+      }
+    });
+  }
+  void scale(int me, T* data, std::int64_t step) {
+    if (map_.mine() < 0) return;
+    const PartRange part = block(me, step);
+    kernels::host::scale(data + part.begin, part.count(), factor_);
+  }
+  void show(int me, const T* data, std::int64_t step) {
+    if (map_.mine() < 0) return;
+    const PartRange part = block(me, step);
+    if (part.count() > 0) copy_values(threads_, data + part.begin, place(me, me, step), part.count());
+  }
+  void take(Channel node, T* data, std::int64_t step) {
+    const int me = node.rank();
+    for (int s = 1; s < node.size(); ++s) {
+      const int from = (me + s) % node.size();
+      if (from >= map_.shards()) continue;
+      const PartRange part = block(from, step);
+      if (part.count() > 0) copy_values(threads_, place(from, from, step), data + part.begin, part.count());
+    }
+  }
+  /// Waits until the ranks of the node have done what they do in this step.
+  [[nodiscard]] Channel::CompletionAwaiter meet(Channel node) {
+    meeting_->arrive();
+    return node.done(*meeting_);
+  }
+
+  ShardMap map_;
+  Threads threads_;
+  SharedMemory shared_;
+  T factor_;
+  std::int64_t block_ = 0, steps_ = 0;
+  std::optional<SharedMeeting> meeting_;
+};
+
+}  // namespace weir
