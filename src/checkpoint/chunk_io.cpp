@@ -2,10 +2,8 @@
 
 #include <zlib.h>
 
-#include <algorithm>
 #include <cstring>
 
-#include "base/error.hpp"
 #include "checkpoint/whole_file.hpp"
 
 namespace weir::checkpoint {

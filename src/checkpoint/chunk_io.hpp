@@ -1,13 +1,6 @@
 // chunk_io.hpp: moves the elements of arrays to and from the file.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "base/buffer.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/layout.hpp"
 

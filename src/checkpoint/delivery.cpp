@@ -1,9 +1,7 @@
 #include "checkpoint/delivery.hpp"
 
-#include <algorithm>
 #include <cstring>
 
-#include "base/error.hpp"
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/redistribution.hpp"
 

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <span>
 
 #include "base/error.hpp"
 #include "base/json.hpp"

@@ -1,5 +1,4 @@
 // Replaces hdf5_write.cpp and hdf5_read.cpp in a build without HDF5.
-#include "base/error.hpp"
 #include "checkpoint/hdf5_file.hpp"
 
 namespace weir::checkpoint {

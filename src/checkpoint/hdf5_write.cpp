@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <span>
-#include <vector>
 
 #include "checkpoint/file_image.hpp"
 #include "checkpoint/hdf5_file.hpp"

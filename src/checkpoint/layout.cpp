@@ -1,8 +1,5 @@
 #include "checkpoint/layout.hpp"
 
-#include <algorithm>
-
-#include "base/error.hpp"
 #include "checkpoint/packing.hpp"
 
 namespace weir::checkpoint {

@@ -6,13 +6,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <map>
-#include <span>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "base/state.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>

@@ -1,10 +1,8 @@
 #include "checkpoint/subject.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/config_check.hpp"
-#include "base/error.hpp"
 
 namespace weir::checkpoint {
 namespace {

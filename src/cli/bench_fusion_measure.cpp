@@ -1,10 +1,6 @@
 // Measures the schemes of tensor fusion, prints the results and reads the options, for MPI and for simulated machines.
-#include <fmt/core.h>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <memory>
 
 #include "base/config_check.hpp"
 #include "cli/bench_fusion.hpp"

@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>

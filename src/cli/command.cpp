@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <filesystem>
 #include <optional>
-#include <span>
 #include <sstream>
 
 #include "base/nearest.hpp"

@@ -1,9 +1,7 @@
 #include "cli/embedding_batches.hpp"
 
-#include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <numeric>
 #include <unordered_map>
 
 #include "cli/report.hpp"

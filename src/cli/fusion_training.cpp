@@ -1,10 +1,5 @@
 #include "cli/fusion_training.hpp"
 
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 

@@ -2,7 +2,6 @@
 
 #include <mpi.h>
 
-#include "base/error.hpp"
 #include "cli/bench_input.hpp"
 #include "communicator/communicator.hpp"
 

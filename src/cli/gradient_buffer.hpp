@@ -1,9 +1,7 @@
 // gradient_buffer.hpp: a gradient in host or CUDA memory, for benchmarks under mpirun.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <vector>
 #include <weir/weir.hpp>
 
 #include "cuda/runtime.hpp"

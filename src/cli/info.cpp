@@ -1,15 +1,7 @@
 // weir info: prints versions, build options, topology, transports, settings, and algorithms and compressors with their parameters.
-#include <fmt/core.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "base/error.hpp"
 #include "bootstrap/launch.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "cli/build_info.hpp"
@@ -19,14 +11,11 @@
 #include "cli/named_option.hpp"
 #include "cli/named_threshold.hpp"
 #include "cli/report.hpp"
-#include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
-#include "compress/compressor.hpp"
 #include "contribution/threshold.hpp"
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "datacache/jpeg_image.hpp"
-#include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
 #include "topology/gpus.hpp"
 #include "transport/registry.hpp"

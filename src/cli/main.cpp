@@ -1,8 +1,6 @@
 // The `weir` command.
 #include <fmt/core.h>
 
-#include <optional>
-#include <string_view>
 #include <weir/weir.hpp>
 
 #include "cli/commands.hpp"

@@ -1,12 +1,5 @@
 #include "cli/named_compressors.hpp"
 
-#include <fmt/core.h>
-
-#include <algorithm>
-#include <span>
-
-#include "base/error.hpp"
-#include "cli/command.hpp"
 #include "cli/report.hpp"
 
 namespace weir::cli {

@@ -1,9 +1,6 @@
 // named_compressors.hpp: the options --compressor, --compressor-parameters and --algorithm-parameters.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "cli/command.hpp"
 #include "compress/compressor.hpp"
 

@@ -1,8 +1,6 @@
 // named_option.hpp: options whose values are enumerators' names.
 #pragma once
 
-#include <string>
-
 #include "base/fields.hpp"
 #include "cli/command.hpp"
 

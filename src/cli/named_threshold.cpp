@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "contribution/threshold.hpp"
 
 namespace weir::cli {

@@ -1,9 +1,6 @@
 // named_threshold.hpp: the options --threshold and --threshold-parameters.
 #pragma once
 
-#include <string>
-#include <utility>
-
 #include "cli/command.hpp"
 
 namespace weir::cli {

@@ -1,7 +1,5 @@
 #include "cli/report.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -1,7 +1,6 @@
 #include "cli/slow_store.hpp"
 
 #include <arpa/inet.h>
-#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -10,10 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <stdexcept>
 
 #include "base/splitmix.hpp"
 #include "cli/report.hpp"

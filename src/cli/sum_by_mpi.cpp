@@ -1,7 +1,6 @@
 #include "cli/sum_by_mpi.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <numeric>

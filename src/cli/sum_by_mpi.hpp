@@ -3,10 +3,7 @@
 
 #include <weir/mpi.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
-#include <vector>
 
 namespace weir::cli {
 

@@ -1,10 +1,7 @@
 #include "cli/trace_diagnose.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <tuple>
 
 namespace weir::cli {

@@ -1,15 +1,11 @@
 #include "cli/trace_files.hpp"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iterator>
-#include <map>
 #include <regex>
 #include <set>
-#include <stdexcept>
 
 #include "cli/report.hpp"
 

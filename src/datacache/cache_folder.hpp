@@ -10,15 +10,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 #include <weir/weir.hpp>
 
-#include "datacache/files.hpp"
 #include "datacache/pack_file.hpp"
 
 namespace weir::datacache {

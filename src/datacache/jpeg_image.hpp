@@ -1,8 +1,6 @@
 // jpeg_image.hpp: decodes JPEG images.
 #pragma once
 
-#include <cstddef>
-#include <span>
 #include <string>
 
 #include "datacache/resampling.hpp"

@@ -1,10 +1,6 @@
 #include "datacache/loading.hpp"
 
-#include <algorithm>
-#include <chrono>
-
 #include "base/blocked_signals.hpp"
-#include "base/error.hpp"
 #include "base/floating_point.hpp"
 
 namespace weir::datacache {

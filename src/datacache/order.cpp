@@ -4,10 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
-#include <span>
 
 #include "base/config_check.hpp"
-#include "base/error.hpp"
 #include "base/splitmix.hpp"
 
 namespace weir::datacache {

@@ -13,10 +13,6 @@
 // its checksums and is fetched again. This costs less than a sync of every pack.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -1,9 +1,6 @@
 // store_file.hpp: a file on the store, read at offsets.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string>
 
 #include "base/descriptor.hpp"
