@@ -74,7 +74,7 @@ JsonValue to_json(const Dataset& dataset) {
   for (const Piece& piece : dataset.pieces) elements.push_back(piece.present() ? JsonValue(piece.count) : JsonValue());
   return {{"name", dataset.name},
           {"type", state_type_name(dataset.type)},
-          {"share", share_name(dataset.share)},
+          {"share", name_of(dataset.share)},
           {"elements", elements},
           {"chunks", dataset.chunks.size()},
           {"chunk_elements", dataset.chunk_elements},
@@ -120,7 +120,7 @@ void print_wrapped(const std::vector<std::string>& words, std::string_view inden
 }
 
 void print(const Subject& subject) {
-  fmt::print("\n{} '{}', {}\n", checkpoint::word_of(subject.kind), subject.name, subject.path());
+  fmt::print("\n{}, {}\n", subject.words(), subject.path());
   std::vector<std::string> words;
   for (const auto& [name, value] : subject.about) words.push_back(fmt::format("{}={}", name, text_of(value)));
   print_wrapped(words, "  ");
@@ -184,27 +184,24 @@ int list_checkpoints(const std::string& folder, const std::string& json) {
     const std::int64_t bytes = gone ? 0 : static_cast<std::int64_t>(size);
     std::string why;
     const std::optional<Index> index = read_if_whole(path, why);
-    JsonValue file = {
-        {"file", path}, {"step", step}, {"bytes", bytes}, {"newest", step == newest}, {"seal_holds", index.has_value()}};
-    shown.push_back({{"step", step},
-                     {"written", "?"},
-                     {"ranks", "?"},
-                     {"nodes", "?"},
-                     {"size", format_bytes(bytes)},
-                     {"seal", index ? "holds" : "BROKEN"},
-                     {"newest", step == newest ? "newest" : ""}});
-    if (!index) {
+    JsonValue& file = files.emplace_back(
+        JsonValue{{"file", path}, {"step", step}, {"bytes", bytes}, {"newest", step == newest}, {"seal_holds", index.has_value()}});
+    JsonValue known = {{"written", "?"}, {"ranks", "?"}, {"nodes", "?"}};
+    if (index) {
+      file.set("written", index->written);
+      file.set("ranks", index->ranks());
+      file.set("nodes", nodes_of(*index));
+      file.set("run", index->run);
+      known = file;
+    } else {
       file.set("error", why);
       damages.push_back(why);
     }
-    for (JsonValue* const row : {&file, &shown.back()}) {
-      if (!index) break;
-      row->set("written", index->written);
-      row->set("ranks", index->ranks());
-      row->set("nodes", nodes_of(*index));
-      row->set("run", index->run);
-    }
-    files.push_back(std::move(file));
+    known.set("step", step);
+    known.set("size", format_bytes(bytes));
+    known.set("seal", index ? "holds" : "BROKEN");
+    known.set("newest", step == newest ? "newest" : "");
+    shown.push_back(std::move(known));
   }
   const std::vector<fs::path> left = leftovers_in(folder);
   if (!json.empty()) {
