@@ -1,9 +1,10 @@
 // weir calibrate: measures the machine on which mpirun has started it, and writes a machine file.
 #include "model/calibrate.hpp"
 
-#include <ctime>
 #include <filesystem>
 
+#include "base/host.hpp"
+#include "base/origin.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "collectives/allreduce.hpp"
@@ -43,15 +44,10 @@ double mpi_allreduce_seconds() {
 }
 
 void describe_origin(const Communicator& comm, const Options& options, Provenance& provenance) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  provenance.host = host.data();
-  const std::time_t now = std::time(nullptr);
-  std::array<char, 32> date{};
-  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  provenance.date = date.data();
+  provenance.host = host_name();
+  provenance.date = utc_text(std::time(nullptr));
   provenance.mpi = comm.state()->transport->name();
-  provenance.weir = fmt::format("{}.{}.{}", version().major, version().minor, version().patch);
+  provenance.weir = version_text();
   provenance.command = fmt::format("weir calibrate --seconds {}", options.seconds);
 }
 

@@ -4,8 +4,7 @@
 
 #include "base/config_check.hpp"
 #include "cli/commands.hpp"
-#include "cli/named_compressors.hpp"
-#include "cli/named_option.hpp"
+#include "cli/named_options.hpp"
 #include "cli/report.hpp"
 #include "model/choose.hpp"
 #include "model/lookup.hpp"
@@ -49,11 +48,11 @@ Link parse_network(const std::string& text) {
               .exchange = *bandwidth,
               .shared = *bandwidth};
   }
-  fail(WEIR_ERR_ARGUMENT,
-       "--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a "
-       "second) and a latency (in ns, us, ms or s), "
-       "for example 25Gbit,5us",
-       text);
+  fail(
+      WEIR_ERR_ARGUMENT,
+      "--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a second) and a latency (in ns, us, ms or s), "
+      "for example 25Gbit,5us",
+      text);
 }
 
 struct Options {
@@ -116,8 +115,7 @@ std::string why_no_verdict(const Machine& machine, const Problem& problem, bool 
   if (problem.nodes > 1 && !network_given && machine.provenance.nodes < 2)
     return "no cheapest one is named, since nobody has measured the network between nodes: give it with --network 25Gbit,5us, say, "
            "or "
-           "start "
-           "`weir calibrate` with mpirun on two nodes or more";
+           "start `weir calibrate` with mpirun on two nodes or more";
   if (problem.nodes == 1 && machine.provenance.ranks < 2)
     return "no cheapest one is named, since nobody has measured this machine: start `weir calibrate` with mpirun";
   return "";
@@ -253,7 +251,8 @@ FoundMachine machine_of(const Options& options, const Settings& settings) {
 /// Returns `none` and the compressors that were named.
 Allowed allowed_by(const Options& options) {
   Allowed allowed;
-  const std::vector<std::string> names = names_all(options.compressors) ? all_compressors() : options.compressors;
+  const std::vector<std::string> names =
+      names_all(options.compressors) ? names_in(compress::compressor_registry()) : options.compressors;
   const std::vector<NamedCompressor> list = named_compressors(names, options.parameters);
   if (!list.empty()) allowed.compressors.emplace_back();
   for (const NamedCompressor& named : list) {
@@ -317,15 +316,13 @@ void add_predict(Command& app) {
   command.option("--ranks-per-node", options.ranks_per_node, "ranks on each node").between(1, 1024);
   const Option sum = command.flag("--sum", options.sum, "predict exact sparse sums, beside the fastest dense allreduce");
   add_named(command, "--type", options.type, "type of the elements of a sum").needs(sum);
-  std::vector<std::string> names = all_compressors();
-  names.insert(names.begin(), {"all", "none"});
   command
       .option("--compressor", options.compressors,
               "compressors to predict, each with every algorithm that carries it; none is always among them")
       .check([](const std::string& name) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
-      .one_of(names)
+      .one_of(names_in(compress::compressor_registry(), {"all", "none"}))
       .delimiter(',')
       .excludes(sum);
   add_compressor_parameters(command, options.parameters);
