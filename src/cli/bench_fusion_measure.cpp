@@ -1,6 +1,5 @@
 // Measures the schemes of tensor fusion, prints the results and reads the options, for MPI and for simulated machines.
 
-#include <cmath>
 #include <numeric>
 
 #include "base/config_check.hpp"

@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 using checkpoint::Dataset;
 using checkpoint::Index;
 using checkpoint::Subject;
-using checkpoint::Value;
 
 /// Sets an enumerator by its name.
 template <class Enum>

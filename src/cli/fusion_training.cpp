@@ -1,7 +1,6 @@
 #include "cli/fusion_training.hpp"
 
 #include <cmath>
-#include <numeric>
 
 #include "base/splitmix.hpp"
 #include "communicator/communicator.hpp"

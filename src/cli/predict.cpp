@@ -136,39 +136,33 @@ std::string verdict(const std::vector<Candidate>& list, const Allowed& allowed) 
                      dense.cost.seconds() / best.cost.seconds(), dense.algorithm);
 }
 
-Rows rows_of(const std::vector<Candidate>& list, const Allowed& allowed) {
-  const double dense = best_dense(list, allowed).cost.seconds();
-  Rows rows;
-  for (const Candidate& c : list) {
-    const std::string parameters =
-        c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
-    rows.push_back({{"algorithm", c.algorithm},
-                    {"compressor", c.compressor_name(allowed)},
-                    {"compressor_parameters", parameters},
-                    {"total_ms", c.cost.seconds() * 1e3},
-                    {"select_ms", c.cost.select * 1e3},
-                    {"in_node_ms", c.cost.in_node * 1e3},
-                    {"exchange_ms", c.cost.exchange * 1e3},
-                    {"apply_ms", c.cost.apply * 1e3},
-                    {"bytes_in_node", c.cost.bytes_in_node},
-                    {"bytes_across", c.cost.bytes_across},
-                    {"to_dense", c.cost.seconds() / dense}});
-  }
-  return rows;
-}
-
 /// What --json writes, and what is printed.
 struct Predictions {
-  Rows rows;
-  std::string verdict, chosen;  ///< chosen: the sum that `auto` takes; what an allreduce takes also depends on the plan
-  Rows shown{};                 ///< `rows`, with full names
+  Rows rows{};
+  std::vector<std::string> names{};  ///< full names, of each row
+  std::string verdict{}, chosen{};   ///< chosen: the sum that `auto` takes; what an allreduce takes also depends on the plan
 };
 
 Predictions predict_allreduce(const Machine& machine, const Problem& problem, const Allowed& allowed) {
   const std::vector<Candidate> list = predict(machine, problem, allowed);
-  Predictions result{rows_of(list, allowed), verdict(list, allowed), ""};
-  result.shown = result.rows;
-  for (std::size_t i = 0; i < list.size(); ++i) result.shown[i].set("name", full_name(list[i], allowed));
+  const double dense = best_dense(list, allowed).cost.seconds();
+  Predictions result{.verdict = verdict(list, allowed)};
+  for (const Candidate& c : list) {
+    const std::string parameters =
+        c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
+    result.rows.push_back({{"algorithm", c.algorithm},
+                           {"compressor", c.compressor_name(allowed)},
+                           {"compressor_parameters", parameters},
+                           {"total_ms", c.cost.seconds() * 1e3},
+                           {"select_ms", c.cost.select * 1e3},
+                           {"in_node_ms", c.cost.in_node * 1e3},
+                           {"exchange_ms", c.cost.exchange * 1e3},
+                           {"apply_ms", c.cost.apply * 1e3},
+                           {"bytes_in_node", c.cost.bytes_in_node},
+                           {"bytes_across", c.cost.bytes_across},
+                           {"to_dense", c.cost.seconds() / dense}});
+    result.names.push_back(full_name(c, allowed));
+  }
   return result;
 }
 
@@ -213,10 +207,9 @@ Predictions predict_sums(const Machine& machine, Problem problem, SumType type) 
   add("allreduce", dense.algorithm, dense.cost.seconds(), dense.cost);
   std::stable_sort(result.rows.begin(), result.rows.end(),
                    [](const JsonValue& a, const JsonValue& b) { return number_of(a, "total_ms") < number_of(b, "total_ms"); });
-  result.shown = result.rows;
-  for (JsonValue& row : result.shown) {
+  for (const JsonValue& row : result.rows) {
     const std::string name = row.view().at("algorithm").string(), collective = row.view().at("collective").string();
-    row.set("name", fmt::format("{} {}", name == best.name ? '>' : ' ', collective == "sum" ? name : "allreduce, " + name));
+    result.names.push_back(fmt::format("{} {}", name == best.name ? '>' : ' ', collective == "sum" ? name : "allreduce, " + name));
   }
   const double best_ms = cost_of_sum(best, setting, sum).seconds * 1e3, dense_ms = dense.cost.seconds() * 1e3;
   result.chosen = best.name;
@@ -289,7 +282,9 @@ void run(const Options& options) {
              options.sum ? name_of(options.type) : "float32", options.density,
              count_text(static_cast<std::size_t>(options.nodes), "node"),
              count_text(static_cast<std::size_t>(options.ranks_per_node), "rank"));
-  (options.sum ? print_sums : print_allreduce)(predictions.shown);
+  Rows shown = predictions.rows;
+  for (std::size_t i = 0; i < shown.size(); ++i) shown[i].set("name", predictions.names[i]);
+  (options.sum ? print_sums : print_allreduce)(shown);
   fmt::print("\n{}\n", conclusion);
   if (!options.sum) fmt::print("These are prices only; what compressing does to accuracy: docs/compressors.md\n");
   if (options.json.empty()) return;

@@ -1,7 +1,7 @@
 #include "cli/trace_diagnose.hpp"
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "cli/report.hpp"
 namespace weir::cli {
@@ -269,8 +269,10 @@ class Case {
   }
 
   void add_evidence() {
+    std::set<const RecordedRank*> stuck;
     for (const auto& [run, members] : stuck_) {
       for (const Member& member : members) {
+        stuck.insert(member.rank);
         const RecordedCall& call = *member.call;
         std::string line = fmt::format("rank {}: {}", member.rank->rank, text_of(run));
         if (!call.algorithm.empty()) line += fmt::format(" ({}, {} {})", call.algorithm, call.count, call.type);
@@ -280,10 +282,7 @@ class Case {
       }
     }
     for (const RecordedRank& rank : dumps_.ranks) {
-      if (std::none_of(stuck_.begin(), stuck_.end(), [&](const auto& entry) {
-            return std::any_of(entry.second.begin(), entry.second.end(), [&](const Member& m) { return m.rank == &rank; });
-          }))
-        evidence(last_word(rank));
+      if (!stuck.contains(&rank)) evidence(last_word(rank));
     }
     for (const int rank : silent_) evidence(fmt::format("rank {} wrote no dump", rank));
     for (const int rank : dumps_.unreadable) evidence(fmt::format("rank {} wrote a dump that cannot be read", rank));
