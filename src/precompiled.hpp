@@ -1,5 +1,5 @@
-// precompiled.hpp: what most sources include, parsed once. No file relies on it: each includes what it uses, or a header of Weir
-// that does, and one stage of the tests builds without.
+// precompiled.hpp: what most sources include, parsed once. No file relies on it: each includes what it uses, and one stage of the
+// tests builds without.
 #pragma once
 
 #include <fmt/core.h>
