@@ -1,5 +1,6 @@
 // Implements the class of weir/checkpoint.hpp with the checkpoint's state.
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/signals.hpp"
 #include "communicator/owner.hpp"

@@ -1,12 +1,16 @@
 #include "checkpoint/checkpoint.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <filesystem>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 #include "base/log.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "checkpoint/signals.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "collectives/control.hpp"
 #include "collectives/switch_groups.hpp"
 #include "communicator/config_card.hpp"

@@ -1,8 +1,18 @@
 // checkpoint.hpp: the state of a checkpoint on one rank: the subjects added, the save in flight, and restoring.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <weir/checkpoint.hpp>
+
+#include "base/buffer.hpp"
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/folder.hpp"
+#include "checkpoint/layout.hpp"
 #include "checkpoint/subject.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "checkpoint/worker.hpp"

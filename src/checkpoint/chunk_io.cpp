@@ -2,8 +2,10 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "base/error.hpp"
 #include "checkpoint/whole_file.hpp"
 
 namespace weir::checkpoint {

@@ -1,6 +1,13 @@
 // chunk_io.hpp: moves the elements of arrays to and from the file.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/buffer.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/layout.hpp"
 

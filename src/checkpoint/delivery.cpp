@@ -1,7 +1,9 @@
 #include "checkpoint/delivery.hpp"
 
+#include <algorithm>
 #include <cstring>
 
+#include "base/error.hpp"
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/redistribution.hpp"
 

@@ -1,6 +1,11 @@
 // delivery.hpp: makes the state that a rank is restored to from a file.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/state.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/layout.hpp"
 

@@ -1,6 +1,9 @@
 // file.hpp: reads and writes at given addresses of a file. Errors name the file and the system's reason.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/descriptor.hpp"

@@ -2,7 +2,12 @@
 // library writes no file itself, because it does not recover from a full disk.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <span>
 
 #include "base/hdf5.hpp"
 

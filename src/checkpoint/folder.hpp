@@ -6,6 +6,7 @@
 //                           made anew from the files if missing or damaged
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -2,6 +2,9 @@
 // HDF5 library. In a build without it, all functions throw Error(WEIR_ERR_UNSUPPORTED). One thread at a time may call them.
 #pragma once
 
+#include <string>
+
+#include "checkpoint/layout.hpp"
 #include "checkpoint/whole_file.hpp"
 
 namespace weir::checkpoint {

@@ -1,4 +1,10 @@
+#include <algorithm>
+#include <array>
+#include <functional>
 #include <numeric>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "checkpoint/file_image.hpp"
 #include "checkpoint/hdf5_file.hpp"

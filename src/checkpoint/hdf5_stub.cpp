@@ -1,4 +1,5 @@
 // Replaces hdf5_write.cpp and hdf5_read.cpp in a build without HDF5.
+#include "base/error.hpp"
 #include "checkpoint/hdf5_file.hpp"
 
 namespace weir::checkpoint {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <span>
+#include <vector>
 
 #include "checkpoint/file_image.hpp"
 #include "checkpoint/hdf5_file.hpp"

@@ -1,5 +1,8 @@
 #include "checkpoint/layout.hpp"
 
+#include <algorithm>
+
+#include "base/error.hpp"
 #include "checkpoint/packing.hpp"
 
 namespace weir::checkpoint {

@@ -6,8 +6,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
+#include <span>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "base/state.hpp"
 

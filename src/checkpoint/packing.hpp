@@ -3,7 +3,12 @@
 
 #include <cstring>
 #include <map>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "collectives/blobs.hpp"
 

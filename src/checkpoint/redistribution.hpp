@@ -1,6 +1,11 @@
 // redistribution.hpp: divides saved state among ranks if their number or nodes have changed. Pure.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
 #include "base/state.hpp"
 
 namespace weir::checkpoint {

@@ -1,9 +1,12 @@
 // Restores: all ranks check the file first. Once all have found that it fits, all write.
+#include <algorithm>
 
+#include "base/error.hpp"
 #include "base/log.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/delivery.hpp"
 #include "checkpoint/packing.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "communicator/input_error.hpp"
 
 namespace weir::detail {

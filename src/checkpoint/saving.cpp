@@ -1,9 +1,15 @@
 // Saves: takes a snapshot, then writes the file while the caller continues.
+#include <ctime>
+
+#include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/origin.hpp"
 #include "checkpoint/checkpoint.hpp"
+#include "checkpoint/file.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "checkpoint/packing.hpp"
+#include "checkpoint/subject.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
 

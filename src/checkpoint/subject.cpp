@@ -1,8 +1,10 @@
 #include "checkpoint/subject.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 
 namespace weir::checkpoint {
 namespace {

@@ -1,8 +1,11 @@
 // subject.hpp: an object that was added to a checkpoint, of any kind, and a visitor of its state.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <weir/checkpoint.hpp>
 
+#include "base/state.hpp"
 #include "checkpoint/layout.hpp"
 
 namespace weir::checkpoint {

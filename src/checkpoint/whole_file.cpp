@@ -3,8 +3,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <string_view>
 
+#include "base/buffer.hpp"
+#include "base/error.hpp"
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/hdf5_file.hpp"
 

@@ -3,6 +3,12 @@
 // matters because the HDF5 library trusts its input.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "checkpoint/file.hpp"
 #include "checkpoint/layout.hpp"
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 #include "base/blocked_signals.hpp"
 #include "base/completion.hpp"

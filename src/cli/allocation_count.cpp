@@ -1,5 +1,6 @@
 // Replaces operator new with one that counts. It is in a file of its own so that it is never inlined next to its uses.
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 

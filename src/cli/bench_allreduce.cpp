@@ -1,12 +1,21 @@
 // weir bench allreduce: measures every algorithm against MPI_Allreduce of the same dense array, in the same run. Start it with
 // mpirun.
+#include <fmt/core.h>
+#include <weir/mpi.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
+#include "base/standard_error.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
 #include "cli/named_options.hpp"
+#include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
 

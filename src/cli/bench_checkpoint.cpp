@@ -1,7 +1,12 @@
 // weir bench checkpoint: measures saving against write and fsync, loading against read, and the slowdown of training steps while a
 // save is in flight. Start it with mpirun.
 #include <fcntl.h>
+#include <fmt/core.h>
+#include <unistd.h>
 
+#include <array>
+#include <filesystem>
+#include <optional>
 #include <random>
 #include <weir/checkpoint.hpp>
 

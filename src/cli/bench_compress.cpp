@@ -1,15 +1,23 @@
 // weir bench compress: measures each compressor's result for a gradient and its speed on one core, against memcpy of the gradient
 // in the same run.
+#include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "base/buffer.hpp"
 #include "base/standard_error.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_options.hpp"
 #include "cli/report.hpp"
+#include "codec/wire.hpp"
+#include "communicator/communicator.hpp"
+#include "compress/compressor.hpp"
 #include "kernels/instructions.hpp"
+#include "kernels/kernels.hpp"
 #include "plan/plan_config.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 

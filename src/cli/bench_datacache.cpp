@@ -1,10 +1,20 @@
 // weir bench datacache: measures how long epochs wait for samples from a slow store, with and without a sample cache, and how fast
 // samples come from the node's memory and from other nodes. Start it with mpirun.
+#include <fmt/core.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <memory>
 #include <numeric>
 #include <random>
+#include <thread>
+#include <weir/datacache.hpp>
 
+#include "base/error.hpp"
 #include "base/host.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"

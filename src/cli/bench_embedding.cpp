@@ -1,6 +1,13 @@
 // weir bench embedding: compares the exchanges of an embedding table with each other and with their volume, and measures what share
 // of the gradients is urgent, and how long training stalls. Start it with mpirun.
+#include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+#include <numeric>
+#include <optional>
 #include <thread>
 #include <weir/embedding.hpp>
 #include <weir/schedule.hpp>

@@ -1,6 +1,7 @@
 // weir bench fusion: compares all schemes of tensor fusion on the tensors of well-known networks. Start it with mpirun.
 #include "cli/bench_fusion.hpp"
 
+#include <chrono>
 #include <thread>
 
 #include "cli/bench_ranks.hpp"

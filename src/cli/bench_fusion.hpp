@@ -1,6 +1,12 @@
 // bench_fusion.hpp: compares the schemes of tensor fusion: options and results.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+#include <weir/fusion.hpp>
+
 #include "cli/fusion_training.hpp"
 
 namespace weir::cli {

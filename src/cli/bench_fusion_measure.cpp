@@ -1,5 +1,10 @@
 // Measures the schemes of tensor fusion, prints the results and reads the options, for MPI and for simulated machines.
+#include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
 #include <numeric>
 
 #include "base/config_check.hpp"

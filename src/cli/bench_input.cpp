@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <fstream>

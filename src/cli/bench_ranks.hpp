@@ -5,6 +5,12 @@
 #include <weir/mpi.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/standard_error.hpp"
 #include "cli/mpi_start.hpp"

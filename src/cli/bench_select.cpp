@@ -2,6 +2,13 @@
 // close each method comes to k and to the exact selection. In CUDA memory, it measures a plan of one rank, whose exchange does
 // nothing.
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "base/buffer.hpp"
+#include "base/error.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
@@ -9,6 +16,8 @@
 #include "cli/report.hpp"
 #include "communicator/communicator.hpp"
 #include "contribution/contribution.hpp"
+#include "cuda/runtime.hpp"
+#include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 

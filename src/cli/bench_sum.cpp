@@ -1,6 +1,10 @@
 // weir bench sum: measures sparse sums against what a program would do with MPI alone, in the same run: MPI_Allreduce of the dense
 // array, MPI_Allgatherv of all entries, and MPI_Reduce of run-length codes. Start it with mpirun.
+#include <fmt/core.h>
+#include <weir/mpi.h>
 
+#include <algorithm>
+#include <cmath>
 #include <weir/sums.hpp>
 
 #include "base/config_check.hpp"

@@ -1,12 +1,21 @@
 // weir cache: lists, checks and prunes folders of the sample cache, without MPI.
 #include <fcntl.h>
+#include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <vector>
 
+#include "base/json.hpp"
 #include "base/origin.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
+#include "cli/report.hpp"
 #include "datacache/cache_folder.hpp"
+#include "datacache/pack_file.hpp"
 
 namespace weir::cli {
 namespace {

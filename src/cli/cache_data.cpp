@@ -1,11 +1,15 @@
 // weir cache check: checks that every sample of a data set can be read.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <thread>
+#include <vector>
 #include <weir/datacache.hpp>
 
 #include "base/regular_file.hpp"

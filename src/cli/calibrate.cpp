@@ -1,14 +1,22 @@
 // weir calibrate: measures the machine on which mpirun has started it, and writes a machine file.
 #include "model/calibrate.hpp"
 
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <ctime>
 #include <filesystem>
 
+#include "base/error.hpp"
 #include "base/host.hpp"
 #include "base/origin.hpp"
+#include "base/standard_error.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
+#include "model/lookup.hpp"
 
 namespace weir::cli {
 namespace {

@@ -1,5 +1,12 @@
 // weir checkpoint: shows, compares and reshards checkpoint files, without MPI.
+#include <fmt/core.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <variant>
+#include <weir/weir.hpp>
 
 #include "base/standard_error.hpp"
 #include "cli/checkpoint_files.hpp"

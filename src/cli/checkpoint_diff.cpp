@@ -1,9 +1,13 @@
 // weir checkpoint diff: compares two files.
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 
+#include "base/buffer.hpp"
 #include "checkpoint/chunk_io.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"

@@ -1,6 +1,12 @@
 // checkpoint_files.hpp: shared by the subcommands of `weir checkpoint`.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "checkpoint/layout.hpp"
 #include "cli/report.hpp"
 

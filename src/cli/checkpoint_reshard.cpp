@@ -1,16 +1,29 @@
 // weir checkpoint reshard: makes the file that a job with other ranks would have. Virtual ranks of this process restore and save.
+#include <fmt/core.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <sstream>
+#include <system_error>
+#include <thread>
+#include <vector>
 #include <weir/checkpoint.hpp>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 #include "base/standard_error.hpp"
+#include "checkpoint/file.hpp"
 #include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/temporary_folder.hpp"
+#include "communicator/communicator.hpp"
 #include "fusion/fusion_config.hpp"
 #include "optim/layer_optimizer.hpp"
+#include "topology/topology.hpp"
 #include "transport/inproc/inproc_transport.hpp"
 
 namespace weir::cli {

@@ -1,17 +1,24 @@
 // weir checkpoint ls, show and verify.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <set>
+#include <weir/weir.hpp>
 
+#include "base/error.hpp"
 #include "checkpoint/folder.hpp"
 #include "checkpoint/hdf5_file.hpp"
+#include "checkpoint/whole_file.hpp"
 #include "cli/checkpoint_files.hpp"
 
 namespace weir::cli {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <span>
 #include <sstream>
 
 #include "base/nearest.hpp"

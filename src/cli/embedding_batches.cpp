@@ -1,7 +1,9 @@
 #include "cli/embedding_batches.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <unordered_map>
 
 #include "cli/report.hpp"

@@ -1,11 +1,14 @@
 #include "cli/fusion_model.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <stdexcept>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "base/regular_file.hpp"
 #include "cli/report.hpp"
 

@@ -1,5 +1,10 @@
 #include "cli/fusion_training.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 
 #include "base/splitmix.hpp"

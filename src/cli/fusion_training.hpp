@@ -1,6 +1,12 @@
 // fusion_training.hpp: runs training steps around a FusedAllreduce. Computing is waiting, and gradients are synthetic.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
 #include <weir/fusion.hpp>
 #include <weir/observer.hpp>
 

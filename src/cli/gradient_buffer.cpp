@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include "base/error.hpp"
 #include "cli/bench_input.hpp"
 #include "communicator/communicator.hpp"
 

@@ -1,7 +1,9 @@
 // gradient_buffer.hpp: a gradient in host or CUDA memory, for benchmarks under mpirun.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 #include <weir/weir.hpp>
 
 #include "cuda/runtime.hpp"

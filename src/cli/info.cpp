@@ -1,7 +1,15 @@
 // weir info: prints versions, build options, topology, transports, settings, and algorithms and compressors with their parameters.
+#include <fmt/core.h>
 #include <hwloc.h>
 #include <weir/mpi.h>
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
 #include "base/origin.hpp"
 #include "bootstrap/launch.hpp"
 #include "checkpoint/hdf5_file.hpp"
@@ -10,11 +18,14 @@
 #include "cli/mpi_start.hpp"
 #include "cli/named_options.hpp"
 #include "cli/report.hpp"
+#include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
+#include "compress/compressor.hpp"
 #include "contribution/threshold.hpp"
 #include "cuda/nccl.hpp"
 #include "cuda/runtime.hpp"
 #include "datacache/jpeg_image.hpp"
+#include "kernels/kernels.hpp"
 #include "kernels/read_ahead.hpp"
 #include "topology/gpus.hpp"
 #include "transport/registry.hpp"

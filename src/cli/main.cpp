@@ -1,4 +1,10 @@
 // The `weir` command.
+#include <fmt/core.h>
+
+#include <optional>
+#include <string_view>
+#include <weir/weir.hpp>
+
 #include "base/origin.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"

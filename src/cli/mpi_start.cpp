@@ -3,9 +3,13 @@
 #include <weir/mpi.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <new>
+#include <stdexcept>
+#include <string_view>
 
 #include "base/standard_error.hpp"
 #include "cli/command.hpp"

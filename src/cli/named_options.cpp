@@ -1,5 +1,12 @@
 #include "cli/named_options.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <span>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
 #include "cli/report.hpp"
 #include "contribution/threshold.hpp"
 

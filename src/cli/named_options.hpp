@@ -1,7 +1,9 @@
 // named_options.hpp: options whose values are names: of enumerators, thresholds, compressors; and parameters of what they name.
 #pragma once
 
-#include "base/fields.hpp"
+#include <string>
+#include <vector>
+
 #include "cli/command.hpp"
 #include "compress/compressor.hpp"
 

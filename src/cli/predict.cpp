@@ -1,11 +1,21 @@
 // weir predict: predicts the time of every algorithm of allreduce, or of exact sparse sums, without running anything.
+#include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 #include "cli/commands.hpp"
 #include "cli/named_options.hpp"
 #include "cli/report.hpp"
+#include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
 #include "model/lookup.hpp"
 #include "sums/sum_row.hpp"

@@ -1,5 +1,7 @@
 #include "cli/report.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

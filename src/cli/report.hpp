@@ -4,8 +4,14 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/json.hpp"
 

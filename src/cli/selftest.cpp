@@ -1,6 +1,12 @@
 // weir selftest: checks every algorithm and every exchange against a slow oracle on the ranks of a job. Start it with mpirun or
 // srun.
+#include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
 #include <weir/embedding.hpp>
 
 #include "base/splitmix.hpp"

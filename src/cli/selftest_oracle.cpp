@@ -1,6 +1,9 @@
 #include "cli/selftest_oracle.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace weir::cli {
 namespace {

@@ -4,8 +4,13 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <span>
+#include <vector>
 
+#include "collectives/allreduce.hpp"
 #include "collectives/node_shards.hpp"
 #include "collectives/switch_groups.hpp"
 

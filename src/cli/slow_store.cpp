@@ -1,6 +1,7 @@
 #include "cli/slow_store.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -8,8 +9,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 
 #include "base/splitmix.hpp"
 #include "bootstrap/socket.hpp"

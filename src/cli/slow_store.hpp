@@ -1,9 +1,12 @@
 // slow_store.hpp: a store of samples behind a network card: one rank serves records over TCP, and others read them.
 #pragma once
 
+#include <cstdint>
 #include <list>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <vector>
 #include <weir/datacache.hpp>
 
 #include "base/descriptor.hpp"

@@ -1,6 +1,7 @@
 #include "cli/sum_by_mpi.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <numeric>

@@ -3,7 +3,10 @@
 
 #include <weir/mpi.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <type_traits>
+#include <vector>
 
 namespace weir::cli {
 

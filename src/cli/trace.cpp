@@ -1,4 +1,5 @@
 // weir trace: combines the traces and dumps of ranks.
+#include <fmt/core.h>
 
 #include "base/standard_error.hpp"
 #include "cli/commands.hpp"

@@ -1,7 +1,12 @@
 #include "cli/trace_diagnose.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "cli/report.hpp"
 namespace weir::cli {

@@ -1,6 +1,9 @@
 // trace_diagnose.hpp: finds what is wrong with a job from the flight recorders of its ranks.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "cli/trace_files.hpp"
 
 namespace weir::cli {

@@ -1,10 +1,14 @@
 #include "cli/trace_files.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <set>
+#include <stdexcept>
 
 #include "cli/report.hpp"
 

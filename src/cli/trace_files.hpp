@@ -2,8 +2,14 @@
 // (WEIR_DUMP).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/json.hpp"
 #include "observe/tracer.hpp"

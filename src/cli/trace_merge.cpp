@@ -1,11 +1,14 @@
 #include "cli/trace_merge.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 
 #include "cli/report.hpp"
 

@@ -2,6 +2,12 @@
 // time, and merges the traces of all ranks into one on a common clock.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "cli/trace_files.hpp"
 
 namespace weir::cli {

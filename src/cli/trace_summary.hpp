@@ -2,7 +2,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
+#include "base/json.hpp"
 #include "cli/trace_files.hpp"
 
 namespace weir::cli {

@@ -1,5 +1,7 @@
 // A summary of traces as tables and as JSON.
+#include <fmt/core.h>
 
+#include "base/json.hpp"
 #include "cli/trace_summary.hpp"
 
 namespace weir::cli {

@@ -1,5 +1,6 @@
 // Implements the classes of weir/datacache.hpp with their states.
 #include "communicator/owner.hpp"
+#include "datacache/sample_cache.hpp"
 #include "datacache/sample_loader.hpp"
 
 namespace weir {

@@ -1,5 +1,6 @@
 // Formats whose header is followed by an array: records of equal size, IDX, NumPy's.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <iterator>

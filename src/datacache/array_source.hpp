@@ -1,6 +1,13 @@
 // array_source.hpp: samples that are items of an array of numbers, and what the formats of such files share.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 #include <weir/datacache.hpp>
 
 #include "datacache/store_file.hpp"

@@ -1,5 +1,9 @@
 #include "datacache/batch_call.hpp"
 
+#include <algorithm>
+
+#include "base/error.hpp"
+
 namespace weir::detail {
 
 using namespace weir::datacache;

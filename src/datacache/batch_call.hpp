@@ -1,9 +1,17 @@
 // batch_call.hpp: moves one batch from the owners of its samples to the rank that requested it.
 #pragma once
 
+#include <exception>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/buffer.hpp"
 #include "communicator/agreed_outcome.hpp"
 #include "communicator/asynchronous_call.hpp"
 #include "datacache/loading.hpp"
+#include "datacache/node_store.hpp"
+#include "datacache/ownership.hpp"
 
 namespace weir::datacache {
 

@@ -10,9 +10,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
 #include <weir/weir.hpp>
 
+#include "datacache/files.hpp"
 #include "datacache/pack_file.hpp"
 
 namespace weir::datacache {

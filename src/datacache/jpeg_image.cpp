@@ -1,8 +1,10 @@
 #include "datacache/jpeg_image.hpp"
 
+#include <array>
 #include <csetjmp>
 #include <cstdio>
 #include <type_traits>
+#include <vector>
 
 // <jpeglib.h> needs <cstdio>.
 #include <jpeglib.h>

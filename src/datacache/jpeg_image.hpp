@@ -1,6 +1,8 @@
 // jpeg_image.hpp: decodes JPEG images.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include "datacache/resampling.hpp"

@@ -1,6 +1,10 @@
 #include "datacache/loading.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 #include "base/blocked_signals.hpp"
+#include "base/error.hpp"
 #include "base/floating_point.hpp"
 
 namespace weir::datacache {

@@ -1,14 +1,22 @@
 // loading.hpp: how the owner loads a sample that is not in memory: from level 1 or the store. It is then decoded and kept.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <stop_token>
 #include <thread>
+#include <vector>
 #include <weir/datacache.hpp>
 
 #include "base/completion.hpp"
 #include "communicator/outcome.hpp"
 #include "datacache/node_store.hpp"
+#include "datacache/ownership.hpp"
 #include "datacache/pack_folder.hpp"
 
 namespace weir::datacache {

@@ -1,5 +1,7 @@
 #include "datacache/node_store.hpp"
 
+#include <algorithm>
+
 namespace weir::datacache {
 
 StorePart::StorePart(std::byte* memory, std::int64_t bytes, SampleRange range) : range_(range) {

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 #include "base/splitmix.hpp"
 
 namespace weir::datacache {

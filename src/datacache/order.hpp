@@ -1,6 +1,9 @@
 // order.hpp: the order of an epoch's samples, and which rank works on which of them. Pure: ranks do not communicate.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 #include <weir/types.hpp>
 

@@ -13,6 +13,10 @@
 // its checksums and is fetched again. This costs less than a sync of every pack.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 

@@ -2,7 +2,16 @@
 // storage (cache_folder.hpp) that any number of processes and data sets share.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "datacache/cache_folder.hpp"
+#include "datacache/pack_file.hpp"
 
 namespace weir::datacache {
 

@@ -1,6 +1,10 @@
 #include "datacache/sample_cache.hpp"
 
+#include <algorithm>
+#include <limits>
+
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 #include "base/fingerprint.hpp"
 #include "base/log.hpp"
 #include "base/memory.hpp"

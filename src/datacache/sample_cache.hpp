@@ -1,8 +1,19 @@
 // sample_cache.hpp: the state of a SampleCache.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+#include <weir/datacache.hpp>
+
+#include "base/buffer.hpp"
 #include "datacache/batch_call.hpp"
+#include "datacache/loading.hpp"
+#include "datacache/node_store.hpp"
 #include "datacache/order.hpp"
+#include "datacache/ownership.hpp"
+#include "datacache/pack_folder.hpp"
 
 namespace weir::detail {
 

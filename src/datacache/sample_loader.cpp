@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 #include "base/config_check.hpp"
+#include "base/error.hpp"
 #include "base/fingerprint.hpp"
 #include "base/standard_error.hpp"
 #include "communicator/config_card.hpp"

@@ -1,6 +1,14 @@
 // sample_loader.hpp: the state of a SampleLoader: epochs, batches requested ahead, and the display of the first epoch's progress.
 #pragma once
 
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.hpp"
+#include "datacache/order.hpp"
 #include "datacache/sample_cache.hpp"
 
 namespace weir::detail {

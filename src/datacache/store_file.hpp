@@ -1,6 +1,12 @@
 // store_file.hpp: a file on the store, read at offsets.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/descriptor.hpp"
 #include "datacache/files.hpp"
 
 namespace weir::datacache {
