@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "base/fingerprint.hpp"
 #include "base/host.hpp"
+#include "base/origin.hpp"
 #include "bootstrap/network.hpp"
 
 namespace weir::bootstrap {
@@ -136,11 +137,6 @@ Connection find_server(const Launch& launch, const std::string& hello, double ti
        "MASTER_ADDR, an address of rank 0's node, and that no firewall closes ports {} to {}",
        launch.rank, launch.size, host_name(), launch.master_address, timeout_seconds, problems.substr(0, 400), launch.first_port,
        launch.last_port);
-}
-
-std::string version_text() {
-  const Version v = version();
-  return fmt::format("{}.{}.{}", v.major, v.minor, v.patch);
 }
 
 void set_unless_there(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }

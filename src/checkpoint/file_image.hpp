@@ -14,8 +14,6 @@
 namespace weir::checkpoint {
 
 inline constexpr const char* schema_name = "weir_checkpoint_schema";
-/// Indexed by Share.
-inline constexpr std::array share_names = {"each", "agreed", "layout", "summed", "block", "cuts"};
 
 class FileImage {
  public:

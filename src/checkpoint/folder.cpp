@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +31,6 @@ std::optional<std::int64_t> step_in(std::string_view name) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
   const bool plain = error == std::errc() && end == digits.data() + digits.size() && step >= 0 && fmt::format("{}", step) == digits;
   return plain ? std::optional(step) : std::nullopt;
-}
-
-bool is_unfinished(std::string_view name) {
-  return name.starts_with('.') && (step_in(name.substr(1)).has_value() || name == ".manifest.json");
 }
 
 /// Adds the folder's name to the error of a system call.
@@ -110,6 +105,16 @@ std::vector<std::int64_t> Folder::manifest_steps() const {
   return found;
 }
 
+std::vector<std::string> Folder::left_overs() const {
+  std::vector<std::string> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    if (name == ".manifest.json" || (name.starts_with('.') && step_in(name.substr(1)))) found.push_back(entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 void Folder::prepare() const {
   in_folder(path_, [&] {
     if (!fs::exists(path_)) {
@@ -120,12 +125,8 @@ void Folder::prepare() const {
     }
     if (!fs::is_directory(path_)) fail(WEIR_ERR_FILE, "checkpoint folder {} is no folder", path_);
     if (FolderLock(path_).refused()) return;
-    std::vector<fs::path> left;
-    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
-      if (is_unfinished(entry.path().filename().string())) left.push_back(entry.path());
-    }
     std::error_code read_only;  // a run may restore from a folder that it cannot write to
-    for (const fs::path& file : left) fs::remove(file, read_only);
+    for (const std::string& file : left_overs()) fs::remove(file, read_only);
     if (manifest_steps().empty() && newest() && ::access(path_.c_str(), W_OK) == 0) write_manifest(*newest());
   });
 }

@@ -43,6 +43,8 @@ class Folder {
   [[nodiscard]] std::vector<std::int64_t> newest_first() const;
   /// Returns the step that the manifest names as the newest, if its file is missing.
   [[nodiscard]] std::optional<std::int64_t> lost() const;
+  /// Returns the files that interrupted saves, or saves that are running, have left, sorted.
+  [[nodiscard]] std::vector<std::string> left_overs() const;
   /// Makes the folder if its parent exists. Removes what interrupted saves have left, unless another run holds the folder. Throws
   /// Error(WEIR_ERR_FILE) naming the folder and the reason.
   void prepare() const;

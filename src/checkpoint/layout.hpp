@@ -18,6 +18,9 @@
 
 namespace weir::checkpoint {
 
+/// Indexed by Share.
+inline constexpr std::array<std::string_view, 6> share_names = {"each", "agreed", "layout", "summed", "block", "cuts"};
+
 inline constexpr std::int64_t schema_version = 1;
 /// Bytes of a chunk of an array, before compression. Compressed chunks are larger because deflate then compresses better.
 inline constexpr std::int64_t chunk_bytes = std::int64_t{1} << 18, compressed_chunk_bytes = std::int64_t{1} << 22;

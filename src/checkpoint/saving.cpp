@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/origin.hpp"
 #include "checkpoint/checkpoint.hpp"
 #include "checkpoint/file.hpp"
 #include "checkpoint/hdf5_file.hpp"
@@ -23,14 +24,6 @@ using checkpoint::Unpacker;
 constexpr std::int64_t alignment = 64;
 
 constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-std::string now() {
-  const std::time_t time = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&time, &utc);
-  std::array<char, 32> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
 
 /// Ends with the work, or after a second.
 class Patience final : public Completion {
@@ -280,8 +273,8 @@ task<void> CheckpointState::lay_out(Channel channel, std::int64_t step) {
       index_ = {.step = step,
                 .compression = config.compression,
                 .run = config.run,
-                .written = now(),
-                .weir = fmt::format("{}.{}.{}", version().major, version().minor, version().patch),
+                .written = utc_text(std::time(nullptr)),
+                .weir = version_text(),
                 .nodes = nodes(),
                 .switches = switches(),
                 .values = values_,

@@ -14,9 +14,7 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
-#include "cli/named_compressors.hpp"
-#include "cli/named_option.hpp"
-#include "cli/named_threshold.hpp"
+#include "cli/named_options.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
 #include "plan/plan_config.hpp"
@@ -78,16 +76,15 @@ class Measurement {
     });
     if (!counts) return;
     const Statistics& s = plan_.statistics();
-    const auto add = [&](std::string_view figure, double value) { samples_[figure].push_back(value); };
+    add(samples_, "median_ms", ms);
+    add(samples_, "baseline_ms", base_ms);
+    add(samples_, "select_ms", s.seconds_select * 1e3);
+    add(samples_, "in_node_ms", s.seconds_in_node * 1e3);
+    add(samples_, "exchange_ms", s.seconds_exchange * 1e3);
+    add(samples_, "apply_ms", s.seconds_apply * 1e3);
     const auto add_over_ranks = [&](std::string_view figure, std::int64_t value, MPI_Op op) {
-      add(figure, static_cast<double>(over_ranks(value, op)));
+      add(samples_, figure, over_ranks(value, op));
     };
-    add("median_ms", ms);
-    add("baseline_ms", base_ms);
-    add("select_ms", s.seconds_select * 1e3);
-    add("in_node_ms", s.seconds_in_node * 1e3);
-    add("exchange_ms", s.seconds_exchange * 1e3);
-    add("apply_ms", s.seconds_apply * 1e3);
     add_over_ranks("allocations_per_iteration", made, MPI_MAX);
     add_over_ranks("bytes_sent_max", bytes_sent(s, Level::self, Level::system), MPI_MAX);
     add_over_ranks("bytes_in_node", bytes_sent(s, Level::self, Level::node), MPI_MAX);
@@ -96,8 +93,8 @@ class Measurement {
     add_over_ranks("bytes_across_switches", bytes_sent(s, Level::system, Level::system), MPI_MAX);
     add_over_ranks("selected_local_min", s.selected_local, MPI_MIN);
     add_over_ranks("selected_local_max", s.selected_local, MPI_MAX);
-    add("selected_global_min", static_cast<double>(s.selected_global));
-    add("selected_global_max", static_cast<double>(s.selected_global));
+    add(samples_, "selected_global_min", s.selected_global);
+    add(samples_, "selected_global_max", s.selected_global);
   }
 
   [[nodiscard]] JsonValue row() const {
@@ -114,17 +111,16 @@ class Measurement {
                                 {"ran_as", plan_.config().algorithm},
                                 {"ran_compressor", text_of(compressor_of(plan_.config()))}});
     for (const auto& [figure, values] : samples_) {
-      const double sum = std::accumulate(values.begin(), values.end(), 0.0);
       if (figure.ends_with("_ms"))
         row.set(figure, median(values));
       else if (figure.ends_with("_min"))
         row.set(figure, static_cast<std::int64_t>(minimum(values)));
       else if (figure.ends_with("_max"))
-        row.set(figure, static_cast<std::int64_t>(*std::max_element(values.begin(), values.end())));
+        row.set(figure, static_cast<std::int64_t>(maximum(values)));
       else if (figure.starts_with("bytes_"))
-        row.set(figure, static_cast<std::int64_t>(sum) / options_.iterations);
+        row.set(figure, static_cast<std::int64_t>(mean(values)));
       else
-        row.set(figure, sum / options_.iterations);
+        row.set(figure, mean(values));
     }
     row.set("min_ms", minimum(samples_.at("median_ms")));
     if (options_.baseline) row.set("ratio", median(samples_.at("median_ms")) / median(samples_.at("baseline_ms")));
@@ -163,8 +159,7 @@ Rows measure(const Communicator& comm, const Options& options, const Gradients& 
 
 /// Returns the names that --algorithm accepts, except "all".
 std::vector<std::string> known_algorithms() {
-  std::vector<std::string> names;
-  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
+  std::vector<std::string> names = names_in(allreduce_registry());
   names.insert(names.end(), {"auto", "auto_sparse"});
   return names;
 }
@@ -230,9 +225,8 @@ std::vector<Subject> subjects(const Options& options, std::vector<std::string>& 
     if (options.result != "sparse") list.push_back({config, true});
   };
   const bool all = names_all(options.compressors);
-  std::vector<std::string> names = all ? all_compressors() : options.compressors;
-  if (all) names.insert(names.begin(), "none");
-  const std::vector<NamedCompressor> compressors = named_compressors(names, options.parameters);
+  const std::vector<NamedCompressor> compressors =
+      named_compressors(all ? names_in(compress::compressor_registry(), {"none"}) : options.compressors, options.parameters);
   if (compressors.empty()) {
     for (const std::string& algorithm : all_algorithms(options) ? known_algorithms() : options.algorithms) {
       if (!all_algorithms(options) || (!is_automatic(algorithm) && find_allreduce(algorithm).runs_in(options.config.memory)))
@@ -272,15 +266,13 @@ void add_bench_allreduce(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command = bench.add(
       "allreduce", "Measure allreduce algorithms, compared with MPI_Allreduce of the same dense array; start with mpirun");
-  std::vector<std::string> names = {"all", "auto", "auto_sparse"};
-  for (const AllreduceRow& row : allreduce_registry()) names.emplace_back(row.name);
   command.option("--count", options->config.count, "elements of the gradient").between(1, 2147483647);
   command.option("--density", options->config.density, "share of entries that sparse algorithms deliver").between(1e-9, 1.0);
   const Option algorithm =
       command
           .option("--algorithm", options->algorithms,
                   "algorithms to measure; with --compressor and without this option, all that carry the compressor")
-          .one_of(names)
+          .one_of(names_in(allreduce_registry(), {"all", "auto", "auto_sparse"}))
           .delimiter(',');
   add_algorithm_parameters(command, options->algorithm_parameters);
   command

@@ -46,10 +46,8 @@ std::vector<float> random_floats(std::int64_t count, int rank) {
 
 /// Drops the pages of a file, which must be synced, from the page cache.
 void drop_pages(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
-  ::close(descriptor);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file) ::posix_fadvise(*file, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 /// Returns the row of a task that Weir and the baseline have done in turns.
@@ -168,10 +166,10 @@ JsonValue measure_steps(const Communicator& comm, const Options& options, const 
     const double without = milliseconds([&] { train_until([&](std::int64_t done) { return done >= steps; }); });
     progress.at(round + 2);
     if (round < 0) continue;
-    samples["with"].push_back(with / static_cast<double>(steps));
-    samples["without"].push_back(without / static_cast<double>(steps));
-    samples["steps"].push_back(static_cast<double>(steps));
-    samples["snapshot"].push_back(over_ranks(checkpoint.statistics().seconds_snapshot * 1e3, MPI_MAX));
+    add(samples, "with", with / static_cast<double>(steps));
+    add(samples, "without", without / static_cast<double>(steps));
+    add(samples, "steps", steps);
+    add(samples, "snapshot", over_ranks(checkpoint.statistics().seconds_snapshot * 1e3, MPI_MAX));
   }
   const std::vector<double>&with = samples["with"], &without = samples["without"];
   const double added = minimum(with) / minimum(without) - 1, in_flight = median(samples["steps"]);

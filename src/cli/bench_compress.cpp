@@ -11,7 +11,7 @@
 #include "base/standard_error.hpp"
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
-#include "cli/named_compressors.hpp"
+#include "cli/named_options.hpp"
 #include "cli/report.hpp"
 #include "codec/wire.hpp"
 #include "communicator/communicator.hpp"
@@ -37,11 +37,6 @@ struct Options {
 };
 
 constexpr int warmup = 3;
-
-std::string instructions_in_use() {
-  const std::string names = kernels::host::instruction_set();
-  return names.substr(0, names.find(' '));
-}
 
 class Subject {
  public:
@@ -93,8 +88,7 @@ class Subject {
       const Draw draw{1, static_cast<std::uint64_t>(t), 0};
       const double encode = milliseconds_of([&] { bytes = codec->encode(draw, 0, gradient(t), n_, message.data(), nullptr); });
       const double decode = milliseconds_of([&] { codec->decode(message.data(), bytes, n_, decoded_.data(), true); });
-      if (t >= warmup) allocations_ += allocations_so_far() - before;
-      note(t, encode, decode);
+      note(t, encode, decode, allocations_so_far() - before);
       if (t >= warmup) total += bytes;
     }
     codec->decode(message.data(), bytes, n_, decoded_.data(), false);
@@ -117,9 +111,9 @@ class Subject {
       std::copy_n(gradient(t), n_, decoded_.data());
       const std::int64_t before = allocations_so_far();
       plan.run(std::span(decoded_.data(), static_cast<std::size_t>(n_)));
-      if (t >= warmup) allocations_ += allocations_so_far() - before;
+      const std::int64_t made = allocations_so_far() - before;
       const Statistics& s = plan.statistics();
-      note(t, (sparse ? s.seconds_select : s.seconds_total) * 1e3, s.seconds_apply * 1e3);
+      note(t, (sparse ? s.seconds_select : s.seconds_total) * 1e3, s.seconds_apply * 1e3, made);
     }
     const auto k = std::max<std::int64_t>(1, std::llround(options_.density * static_cast<double>(n_)));
     const double words = 4.0 * static_cast<double>(compress::expense_of(compressor_, n_, k).summed);
@@ -128,15 +122,16 @@ class Subject {
     return (sparse ? entries : words) / static_cast<double>(n_);
   }
 
-  void note(int t, double encode, double decode) {
+  void note(int t, double encode, double decode, std::int64_t allocations) {
     const double copy = milliseconds_of([&] {
       std::memcpy(copy_.data(), gradient(t + 1), static_cast<std::size_t>(copy_.bytes()));
       asm volatile("" ::"r"(copy_.data()) : "memory");  // otherwise the compiler removes all but the first copy
     });
     if (t < warmup) return;
-    times_["encode"].push_back(encode);
-    times_["decode"].push_back(decode);
-    times_["memcpy"].push_back(copy);
+    allocations_ += allocations;
+    add(times_, "encode", encode);
+    add(times_, "decode", decode);
+    add(times_, "memcpy", copy);
   }
 
   /// Returns the relative error of what was decoded, and its cosine to what is right.
@@ -165,7 +160,7 @@ void run(Options options) {
   require_writable(options.json);
   if (!options.instructions.empty()) kernels::host::cap_instruction_set(options.instructions);
   std::vector<Compressor> compressors;
-  if (names_all(options.compressors)) options.compressors = all_compressors();
+  if (names_all(options.compressors)) options.compressors = names_in(compress::compressor_registry());
   for (const NamedCompressor& named : named_compressors(options.compressors, options.parameters))
     compressors.push_back(compress::make_compressor(named.names, named.parameters));
   const Gradients gradients = options.smooth          ? make_fields(options.count, 0, 2)
@@ -200,9 +195,9 @@ void run(Options options) {
 void add_bench_compress(Command& bench) {
   auto [command, options] =
       bench.add("compress", "Measure size, time and error of compressors on one thread, compared with memcpy of the gradient", run);
-  std::vector<std::string> names = all_compressors();
-  names.insert(names.begin(), "all");
-  command.option("--compressor", options.compressors, "compressors to measure").one_of(names).delimiter(',');
+  command.option("--compressor", options.compressors, "compressors to measure")
+      .one_of(names_in(compress::compressor_registry(), {"all"}))
+      .delimiter(',');
   add_compressor_parameters(command, options.parameters);
   command.option("--count", options.count, "elements of the gradient").between(1, 2147483647);
   command.option("--density", options.density, "share of entries that sparse compressors and shared_random_k send")

@@ -15,6 +15,7 @@
 #include <weir/datacache.hpp>
 
 #include "base/error.hpp"
+#include "base/host.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/slow_store.hpp"
@@ -32,6 +33,15 @@ struct Options {
   std::string folder;
   std::string json;
 };
+
+SampleCacheConfig config_of(const Options& options, const std::string& folder, const std::string& name) {
+  return {.folder = folder,
+          .largest_batch = options.batch,
+          .in_flight = options.in_flight,
+          .pack_samples = static_cast<int>(options.pack),
+          .threads = options.threads,
+          .name = name};
+}
 
 /// The ranks that take part: all ranks, or all but one if that one is the store.
 struct Job {
@@ -145,14 +155,10 @@ JsonValue with_cache(const Communicator& comm, const Job& job, const Options& op
   return epoch.row(options, run, number, cache.statistics().store_bytes_read - before);
 }
 
-/// Returns the samples of the ranks in `wanted`, in any order.
-std::vector<std::int64_t> samples_of(const SampleCache& cache, const std::vector<bool>& wanted) {
-  std::vector<std::int64_t> samples;
-  for (std::int64_t i = 0; i < cache.size(); ++i) {
-    if (wanted[static_cast<std::size_t>(cache.owner(i))]) samples.push_back(i);
-  }
-  std::mt19937_64 random(1);
-  std::shuffle(samples.begin(), samples.end(), random);
+/// Returns the samples of the ranks of the node or, if not `near`, of all others, in any order.
+std::vector<std::int64_t> samples_of(const SampleCache& cache, const std::vector<bool>& node, bool near) {
+  std::vector<std::int64_t> samples = shuffled(cache.size(), 1);
+  std::erase_if(samples, [&](std::int64_t sample) { return node[static_cast<std::size_t>(cache.owner(sample))] != near; });
   return samples;
 }
 
@@ -214,20 +220,11 @@ double seconds_on_wire(const Job& job, const Options& options, std::int64_t batc
 
 /// Measures the speed of samples that are already in memory, and its limit, per rank.
 Rows rates(const Communicator& comm, const Job& job, const Options& options) {
-  SampleCache cache(comm,
-                    {.largest_batch = options.batch,
-                     .in_flight = options.in_flight,
-                     .pack_samples = static_cast<int>(options.pack),
-                     .threads = options.threads,
-                     .name = "rates"},
-                    job.source);
+  SampleCache cache(comm, config_of(options, "", "rates"), job.source);
   const Topology& topology = comm.state()->topology;
-  std::vector<bool> node(static_cast<std::size_t>(job.size)), others(node.size(), true);
-  for (const int rank : topology.node_peers()) {
-    node[static_cast<std::size_t>(rank)] = true;
-    others[static_cast<std::size_t>(rank)] = false;
-  }
-  const std::vector<std::int64_t> near = samples_of(cache, node), far = samples_of(cache, others);
+  std::vector<bool> node(static_cast<std::size_t>(job.size));
+  for (const int rank : topology.node_peers()) node[static_cast<std::size_t>(rank)] = true;
+  const std::vector<std::int64_t> near = samples_of(cache, node, true), far = samples_of(cache, node, false);
   if (over_ranks(std::ssize(near), MPI_MIN, job.ranks) == 0) return {};
   // Load all samples into memory, each by its owner's node.
   const std::int64_t batches = over_ranks(std::ssize(near) / options.batch + 1, MPI_MAX, job.ranks);
@@ -254,20 +251,18 @@ Rows rates(const Communicator& comm, const Job& job, const Options& options) {
 }
 
 void print(const Job& job, const Options& options, Rows epochs, const Rows& rates) {
-  fmt::print("{} samples of {} bytes, {} rank{}, batches of {}, {} ms of computing each\n", options.samples, options.sample_bytes,
-             job.size, job.size == 1 ? "" : "s", options.batch, options.compute_ms);
+  fmt::print("{} samples of {} bytes, {}, batches of {}, {} ms of computing each\n", options.samples, options.sample_bytes,
+             count_text(static_cast<std::size_t>(job.size), "rank"), options.batch, options.compute_ms);
   for (JsonValue& row : epochs) {
     row.set("samples_per_s", static_cast<double>(options.samples) / number_of(row, "epoch_s"));
     row.set("store_mb", number_of(row, "store_bytes") * 1e-6);
   }
   print_table(epochs, "{run:<24} {epoch:>6} {io_s:>10.3f} {epoch_s:>10.3f} {samples_per_s:>12.0f} {store_mb:>14.1f}",
               {"run", "epoch", "I/O s", "epoch s", "samples/s", "MB from store"});
-  for (const JsonValue& rate : rates) {
-    const JsonView r = rate.view();
-    fmt::print("samples from {}: {:.2f} GB/s a rank, {} {:.2f} GB/s: {:.2f} x\n", r.at("from").string(),
-               r.at("gigabytes_per_s").number(), r.at("baseline").string(), r.at("baseline_gigabytes_per_s").number(),
-               r.at("ratio").number());
-  }
+  for (const JsonValue& rate : rates)
+    fmt::print("samples from {}: {:.2f} GB/s a rank, {} {:.2f} GB/s: {:.2f} x\n", rate.view().at("from").string(),
+               number_of(rate, "gigabytes_per_s"), rate.view().at("baseline").string(), number_of(rate, "baseline_gigabytes_per_s"),
+               number_of(rate, "ratio"));
   fmt::print(
       "without: each rank reads its samples one by one before it computes. I/O: how long the slowest rank waits for samples.\n"
       "x: time relative to the limit's.\n");
@@ -282,14 +277,8 @@ void measure(const Job& job, const Options& options) {
     progress.at(static_cast<int>(rows.size()));
   };
   for (int epoch = 0; epoch < 2; ++epoch) add(without_cache(comm, job, options, epoch));
-  const SampleCacheConfig config{.folder = options.folder,
-                                 .largest_batch = options.batch,
-                                 .in_flight = options.in_flight,
-                                 .pack_samples = static_cast<int>(options.pack),
-                                 .threads = options.threads,
-                                 .name = "bench"};
   for (const char* run : {"cache, folder empty", "cache, a later run"}) {
-    SampleCache cache(comm, config, job.source);
+    SampleCache cache(comm, config_of(options, options.folder, "bench"), job.source);
     SampleLoader loader(cache, {.batch = options.batch, .seed = 1, .progress = ProgressDisplay::off});
     for (int epoch = 0; epoch < options.epochs; ++epoch) add(with_cache(comm, job, options, cache, loader, run));
   }
@@ -303,9 +292,7 @@ void measure(const Job& job, const Options& options) {
 /// Collective. Returns a name for a folder that all ranks of the node share.
 std::string folder_of_node(MPI_Comm ranks) {
   const std::int64_t number = over_ranks(std::int64_t{getpid()}, MPI_MAX, ranks);
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return (std::filesystem::temp_directory_path() / fmt::format("weir-bench-datacache-{}-{}", number, host.data())).string();
+  return (std::filesystem::temp_directory_path() / fmt::format("weir-bench-datacache-{}-{}", number, host_name())).string();
 }
 
 void run(Options options) {

@@ -16,7 +16,7 @@
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
 #include "cli/embedding_batches.hpp"
-#include "cli/named_option.hpp"
+#include "cli/named_options.hpp"
 
 namespace weir::cli {
 namespace {
@@ -68,9 +68,6 @@ JsonValue measure_exchange(const Communicator& comm, const Options& options, con
     const std::int64_t allocated = allocations_so_far() - allocations;
     progress.at(t + 1);
     if (t < options.warmup) continue;
-    const auto add = [](Samples& samples, std::string_view figure, auto value) {
-      samples[figure].push_back(static_cast<double>(value));
-    };
     add(times, "lookup", lookup_ms);
     add(times, "update", update_ms);
     add(times, "step", lookup_ms + update_ms);
@@ -87,11 +84,10 @@ JsonValue measure_exchange(const Communicator& comm, const Options& options, con
   over_ranks(times, MPI_MAX);
   over_ranks(most, MPI_MAX);
   over_ranks(sums, MPI_SUM);
-  const auto total = [](const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
-  const auto mean = [&](std::string_view figure) { return total(most[figure]) / options.iterations; };
+  const auto total = [&](std::string_view figure) { return std::accumulate(sums[figure].begin(), sums[figure].end(), 0.0); };
   const double value_bytes = config.wire_values == WireValues::native ? 4 : 2;
-  const double needed = 2.0 * (comm.size() - 1) / comm.size() * total(sums["distinct elements"]) * value_bytes;
-  const double sent = total(sums["vectors and gradients"]), ids = total(sums["ids"]);
+  const double needed = 2.0 * (comm.size() - 1) / comm.size() * total("distinct elements") * value_bytes;
+  const double sent = total("vectors and gradients"), ids = total("ids");
   return {{"benchmark", "embedding_exchange"},
           {"exchange", exchange},
           {"median_ms", median(times["step"])},
@@ -100,14 +96,14 @@ JsonValue measure_exchange(const Communicator& comm, const Options& options, con
           {"baseline", "columns"},
           {"baseline_ms", 0.0},
           {"ratio", 0.0},
-          {"id_bytes", mean("ids")},
-          {"vector_bytes", mean("vectors")},
-          {"gradient_bytes", mean("gradients")},
-          {"total_bytes", mean("all")},
+          {"id_bytes", mean(most["ids"])},
+          {"vector_bytes", mean(most["vectors"])},
+          {"gradient_bytes", mean(most["gradients"])},
+          {"total_bytes", mean(most["all"])},
           {"volume", needed > 0 ? sent / needed : 0},
           {"volume_with_ids", needed > 0 ? (sent + ids) / needed : 0},
           {"volume_bound", volume_bound},
-          {"allocations_per_iteration", mean("allocations")}};
+          {"allocations_per_iteration", mean(most["allocations"])}};
 }
 
 Rows measure_exchanges(const Communicator& comm, const Options& options, const Input& input) {
@@ -141,14 +137,15 @@ void print_exchanges(Rows rows) {
       dense_bound, allgather_bound_4, allgather_bound_8, volume_bound);
 }
 
-/// A row of EmbRace's table 3: megabytes of gradients, and the percentages given in the paper's section 4.2.2.
-struct PaperRow {
-  const char* ids;
-  double original_mb, coalesced_mb, prior_mb, coalescing_saves, prior_saves;
-};
-constexpr std::array paper = {PaperRow{"LM", 8.7, 6.9, 2.6, 20.4, 61.8}, PaperRow{"GNMT-8", 26.0, 12.2, 5.8, 53.1, 52.5},
-                              PaperRow{"Transformer", 35.2, 16.6, 8.9, 52.9, 46.3},
-                              PaperRow{"BERT-base", 36.0, 5.5, 3.2, 84.7, 41.9}};
+/// Returns a row of a table of sparsity: megabytes of gradients, and percentages.
+JsonValue sparsity_row(double original_mb, double coalesced_mb, double prior_mb, double coalescing_saves, double prior_saves) {
+  return {{"benchmark", "embedding_sparsity"},
+          {"original_mb", original_mb},
+          {"coalesced_mb", coalesced_mb},
+          {"prior_mb", prior_mb},
+          {"coalescing_saves_percent", coalescing_saves},
+          {"prior_saves_percent", prior_saves}};
+}
 
 /// Measures what share of a batch's gradients must travel, and what share must travel soon (EmbRace table 3): sizes of a rank's
 /// gradients in a step, mean over ranks and steps, in 1e6 bytes of float32. original: of all tokens; coalesced: of distinct rows;
@@ -175,25 +172,22 @@ JsonValue measure_sparsity(const Communicator& comm, const Options& options, con
   const double mb = sizeof(float) * static_cast<double>(options.config.width) / 1e6 / steps / comm.size();
   const double original = rows[0] * mb, coalesced = rows[1] * mb, prior = rows[2] * mb;
   const auto saved = [](double before, double after) { return before > 0 ? 100 * (1 - after / before) : 0; };
-  return {{"benchmark", "embedding_sparsity"},
-          {"original_mb", original},
-          {"coalesced_mb", coalesced},
-          {"prior_mb", prior},
-          {"coalescing_saves_percent", saved(original, coalesced)},
-          {"prior_saves_percent", saved(coalesced, prior)},
-          {"urgent_share", coalesced > 0 ? (coalesced + prior) / (2 * coalesced) : 0}};
+  JsonValue row = sparsity_row(original, coalesced, prior, saved(original, coalesced), saved(coalesced, prior));
+  row.set("urgent_share", coalesced > 0 ? (coalesced + prior) / (2 * coalesced) : 0);
+  return row;
 }
 
 void print_sparsity(const JsonValue& measured, std::string_view ids) {
   Rows rows = {measured};
   rows[0].set("ids", fmt::format("{} (these ids)", ids));
-  for (const PaperRow& row : paper)
-    rows.push_back({{"ids", fmt::format("{} (EmbRace table 3)", row.ids)},
-                    {"original_mb", row.original_mb},
-                    {"coalesced_mb", row.coalesced_mb},
-                    {"prior_mb", row.prior_mb},
-                    {"coalescing_saves_percent", row.coalescing_saves},
-                    {"prior_saves_percent", row.prior_saves}});
+  const auto add_of_paper = [&](std::string_view of, const JsonValue& row) {
+    rows.push_back(row);
+    rows.back().set("ids", fmt::format("{} (EmbRace table 3)", of));
+  };
+  add_of_paper("LM", sparsity_row(8.7, 6.9, 2.6, 20.4, 61.8));  // percentages: the paper's section 4.2.2
+  add_of_paper("GNMT-8", sparsity_row(26.0, 12.2, 5.8, 53.1, 52.5));
+  add_of_paper("Transformer", sparsity_row(35.2, 16.6, 8.9, 52.9, 46.3));
+  add_of_paper("BERT-base", sparsity_row(36.0, 5.5, 3.2, 84.7, 41.9));
   fmt::print("\ngradients of a rank in a step, MB\n");
   print_table(rows,
               "{ids:<28} {original_mb:>12.3f} {coalesced_mb:>12.3f} {prior_mb:>12.3f} {coalescing_saves_percent:>18.1f} "
@@ -243,10 +237,21 @@ class Training {
     stall_ = {};
     slept_ = 0;
     const double total = milliseconds_of([&] {
-      stall_["lookup"] = milliseconds_of([&] { lookup(t); });
-      forward();
-      backward();
-      stall_["update"] = milliseconds_of([&] { update(); });
+      stall_["lookup"] = milliseconds_of([&] {
+        table_.lookup(input_.ids(t), vectors_).wait();
+        // As early as allowed: ids then travel while this rank computes, and the update does not wait for them.
+        if (scheme_.prefetch) table_.prefetch(input_.ids(t + 1));
+      });
+      compute_half_a_pass();
+      stall_["block"] = milliseconds_of([&] { schedule_.wait("dense"); });
+      compute_half_a_pass();
+      compute_half_a_pass();  // backward
+      if (block_) schedule_.started("dense", block_->start(block_gradient_));
+      compute_half_a_pass();
+      stall_["update"] = milliseconds_of([&] {
+        updating_ = table_.update(input_.gradients);
+        if (!scheme_.priorities) updating_->wait();
+      });
     });
     stall_["total"] = total - slept_;
     return stall_;
@@ -257,32 +262,9 @@ class Training {
   }
 
  private:
-  void lookup(int t) {
-    table_.lookup(input_.ids(t), vectors_).wait();
-    // As early as allowed: ids then travel while this rank computes, and the update does not wait for them.
-    if (scheme_.prefetch) table_.prefetch(input_.ids(t + 1));
-  }
-
-  void forward() {
-    compute(compute_ms_ / 2);
-    stall_["block"] = milliseconds_of([&] { schedule_.wait("dense"); });
-    compute(compute_ms_ / 2);
-  }
-
-  void backward() {
-    compute(compute_ms_ / 2);
-    if (block_) schedule_.started("dense", block_->start(block_gradient_));
-    compute(compute_ms_ / 2);
-  }
-
-  void update() {
-    updating_ = table_.update(input_.gradients);
-    if (!scheme_.priorities) updating_->wait();
-  }
-
-  /// Sleeps for `ms` in total, and makes progress in between. Only the sleep counts as computing.
-  void compute(double ms) {
-    for (double left = ms; left > 0;) {
+  /// Sleeps, and makes progress in between. Only the sleep counts as computing.
+  void compute_half_a_pass() {
+    for (double left = compute_ms_ / 2; left > 0;) {
       const double slept =
           milliseconds_of([&] { std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(std::min(left, 1.0))); });
       slept_ += slept;
@@ -319,7 +301,7 @@ JsonValue measure_stall(const Communicator& comm, const Options& options, const 
     const Stall stall = training.step(t);
     progress.at(t + 1);
     if (t < options.warmup) continue;
-    for (const auto& [part, ms] : stall) samples[part].push_back(ms);
+    for (const auto& [part, ms] : stall) add(samples, part, ms);
   }
   training.finish();
   over_ranks(samples, MPI_MAX);
@@ -394,11 +376,9 @@ void add_bench_embedding(Command& bench) {
   command.option("--rows", config.rows, "rows of the table").between(std::int64_t{1}, std::int64_t{0xffffffff});
   command.option("--width", config.width, "values of a row").between(std::int64_t{1}, std::int64_t{1} << 20);
   command.option("--tokens", config.largest_batch, "ids that a rank looks up in a step").between(1, 0x7fffffff);
-  std::vector<std::string> names;
-  for (const ExchangeInfo& exchange : exchanges()) names.emplace_back(exchange.name);
-  options.exchanges = names;
+  options.exchanges = names_in(exchanges());
   command.option("--exchange", options.exchanges, "exchanges to measure, all by default; columns is always measured")
-      .one_of(names)
+      .one_of(options.exchanges)
       .delimiter(',');
   add_named(command, "--values", config.wire_values, "type of vectors and gradients in messages");
   add_named(command, "--routing", config.routing, "route of messages between nodes");

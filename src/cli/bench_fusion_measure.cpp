@@ -5,13 +5,13 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "base/config_check.hpp"
 #include "cli/bench_fusion.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/named_option.hpp"
-#include "cli/named_threshold.hpp"
+#include "cli/named_options.hpp"
 #include "fusion/scheme.hpp"
 
 namespace weir::cli {
@@ -43,14 +43,17 @@ FusionConfig config_of(const FusionOptions& options, const std::string& scheme) 
   return config;
 }
 
+/// Returns the milliseconds of a step's computing.
+double compute_ms(const std::vector<double>& forward) { return 3 * std::accumulate(forward.begin(), forward.end(), 0.0) * 1e3; }
+
 /// One scheme and its samples.
 class Subject {
  public:
   Subject(const Communicator& comm, const FusionOptions& options, const FusionModel& model, const std::string& scheme,
-          const PassTimes& times, const FusionHost& host)
+          const std::vector<double>& forward, const FusionHost& host)
       : dense_(scheme == dense_scheme),
-        compute_ms_(times.seconds() * 1e3),
-        training_(comm, config_of(options, scheme), model, dense_, times, {host.sleep, options.poll_us * 1e-6}) {}
+        compute_ms_(compute_ms(forward)),
+        training_(comm, config_of(options, scheme), model, dense_, forward, host.sleep, options.poll_us * 1e-6) {}
 
   /// Returns whether the scheme takes part in an iteration. Dense tensors take many times as long as sparse ones, so they run in
   /// every fifth iteration only. All other schemes make the same number of steps, because residuals grow with steps, and exchanges
@@ -66,15 +69,14 @@ class Subject {
     const double seconds = training_.step(gradients);
     if (!counts) return;
     const FusionStatistics& s = training_.fused().statistics();
-    const auto add = [&](std::string_view figure, auto value) { samples_[figure].push_back(static_cast<double>(value)); };
-    add("step", seconds);
-    add("select", s.seconds_select);
-    add("waited", s.seconds_waited);
-    add("startups", s.exchanges);
-    add("sent", s.payload_bytes_sent + s.control_bytes_sent);
-    add("received", s.payload_bytes_received + s.control_bytes_received);
-    add("control", s.control_bytes_sent);
-    add("missing", s.tensors_missing);
+    add(samples_, "step", seconds);
+    add(samples_, "select", s.seconds_select);
+    add(samples_, "waited", s.seconds_waited);
+    add(samples_, "startups", s.exchanges);
+    add(samples_, "sent", s.payload_bytes_sent + s.control_bytes_sent);
+    add(samples_, "received", s.payload_bytes_received + s.control_bytes_received);
+    add(samples_, "control", s.control_bytes_sent);
+    add(samples_, "missing", s.tensors_missing);
   }
 
   /// Collective. Adds the figures to `row`, which has what all schemes share. Milliseconds and megabytes are maxima over ranks.
@@ -142,12 +144,12 @@ double fastest(const Rows& rows, std::initializer_list<std::string_view> schemes
 }
 
 /// `card_rate`: the result of measure_card().
-Rows measure(const Communicator& comm, const FusionOptions& options, const FusionModel& model, int batch, const PassTimes& times,
-             const FusionHost& host, double card_rate) {
+Rows measure(const Communicator& comm, const FusionOptions& options, const FusionModel& model, int batch,
+             const std::vector<double>& forward, const FusionHost& host, double card_rate) {
   MadeUpGradients gradients(model, comm.rank());
   std::vector<std::unique_ptr<Subject>> subjects;
   for (const std::string& scheme : options.schemes == std::vector<std::string>{"all"} ? fusion_schemes() : options.schemes)
-    subjects.push_back(std::make_unique<Subject>(comm, options, model, scheme, times, host));
+    subjects.push_back(std::make_unique<Subject>(comm, options, model, scheme, forward, host));
   const int rounds = options.warmup + options.iterations;
   Progress progress(comm.rank() == 0, model.name, rounds);
   in_turns(subjects, rounds, progress, [&](const auto& subject, int t) {
@@ -166,7 +168,7 @@ Rows measure(const Communicator& comm, const FusionOptions& options, const Fusio
                             {"buffer_mib", options.buffer_mib},
                             {"batch", batch},
                             {"gflops", options.gflops},
-                            {"compute_ms", times.seconds() * 1e3},
+                            {"compute_ms", compute_ms(forward)},
                             {"card_mb_per_s", card_rate * 1e-6}};
   Rows rows;
   for (const auto& subject : subjects) rows.push_back(subject->result(shared, card_rate));
@@ -221,9 +223,9 @@ void bench_fusion(const Communicator& comm, const FusionOptions& options, std::v
   Rows all;
   for (FusionModel& model : models) {
     const int batch = options.batch > 0 ? options.batch : model.batch;
-    const PassTimes times = pass_times(model, batch, options.gflops * 1e9);
+    const std::vector<double> forward = forward_seconds(model, batch, options.gflops * 1e9);
     model.shrink(options.shrink);
-    const Rows rows = measure(comm, options, model, batch, times, host, card_rate);
+    const Rows rows = measure(comm, options, model, batch, forward, host, card_rate);
     if (comm.rank() != 0) continue;
     print(rows, model, batch, options, comm.size());
     all.insert(all.end(), rows.begin(), rows.end());

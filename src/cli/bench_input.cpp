@@ -6,13 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <numbers>
 #include <sstream>
 
 #include "base/error.hpp"
 #include "base/splitmix.hpp"
 #include "cli/report.hpp"
+#include "kernels/kernels.hpp"
 
 namespace weir::cli {
 namespace {
@@ -159,6 +159,11 @@ Gradients read_gradients(const std::string& file, std::int64_t& count, int rank,
   }
   if (!in) give_up("reading '{}' failed", file);
   return gradients;
+}
+
+std::string instructions_in_use() {
+  const std::string names = kernels::host::instruction_set();
+  return names.substr(0, names.find(' '));
 }
 
 }  // namespace weir::cli

@@ -25,4 +25,7 @@ using Gradients = std::vector<std::vector<float>>;
 /// .npy file. Throws std::runtime_error saying what is wrong with the file.
 [[nodiscard]] Gradients read_gradients(const std::string& file, std::int64_t& count, int rank, int ranks);
 
+/// Returns the name of the kernels' instruction set.
+[[nodiscard]] std::string instructions_in_use();
+
 }  // namespace weir::cli

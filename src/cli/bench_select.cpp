@@ -12,8 +12,7 @@
 #include "cli/bench_input.hpp"
 #include "cli/commands.hpp"
 #include "cli/gradient_buffer.hpp"
-#include "cli/named_option.hpp"
-#include "cli/named_threshold.hpp"
+#include "cli/named_options.hpp"
 #include "cli/report.hpp"
 #include "communicator/communicator.hpp"
 #include "contribution/contribution.hpp"
@@ -56,57 +55,36 @@ double overlap(const SparseVector<float>& selected, const float* sums, std::int6
          static_cast<double>(std::min(k, kth.greater + kth.equal));
 }
 
-/// Collects the iterations of one method.
-class Measurement {
- public:
-  Measurement(const Options& options, const Method& method, const char* baseline)
-      : options_(options), name_(method.name), baseline_(baseline) {}
+/// Adds the figures of a selection. `sums`: all entries that it was made from.
+void add_selection(Samples& samples, const Options& options, const SparseVector<float>& selection, const float* sums) {
+  const auto k = static_cast<double>(options.k());
+  add(samples, "selected", selection.count);
+  add(samples, "error", std::abs(static_cast<double>(selection.count) - k) / k);
+  add(samples, "overlap", overlap(selection, sums, options.count, options.k()));
+}
 
-  /// `sums`: all entries that the selection was made from.
-  void add(double ms, double base_ms, std::int64_t allocations, const SparseVector<float>& selection, const float* sums) {
-    const auto k = static_cast<double>(options_.k()), selected = static_cast<double>(selection.count);
-    samples_["ms"].push_back(ms);
-    samples_["base_ms"].push_back(base_ms);
-    samples_["allocations"].push_back(static_cast<double>(allocations));
-    samples_["selected"].push_back(selected);
-    samples_["error"].push_back(std::abs(selected - k) / k);
-    samples_["overlap"].push_back(overlap(selection, sums, options_.count, options_.k()));
-  }
-
-  [[nodiscard]] JsonValue row() const {
-    const auto mean = [&](std::string_view figure) {
-      const std::vector<double>& values = samples_.at(figure);
-      return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-    };
-    const double ms = median(samples_.at("ms")), base_ms = median(samples_.at("base_ms"));
-    const std::vector<double>&selected = samples_.at("selected"), &errors = samples_.at("error");
-    const bool on_host = options_.memory == MemorySpace::host;
-    const std::string instructions = kernels::host::instruction_set();
-    return result_row({{"benchmark", "select"},
-                       {"algorithm", name_},
-                       {"memory", on_host ? "host" : "cuda"},
-                       {"count", options_.count},
-                       {"density", options_.density},
-                       {"median_ms", ms},
-                       {"min_ms", minimum(samples_.at("ms"))},
-                       {"baseline", baseline_},
-                       {"baseline_ms", base_ms},
-                       {"ratio", ms / base_ms},
-                       {"selected_local_min", static_cast<std::int64_t>(minimum(selected))},
-                       {"selected_local_max", static_cast<std::int64_t>(*std::max_element(selected.begin(), selected.end()))},
-                       {"select_ms", ms},
-                       {"allocations_per_iteration", mean("allocations")},
-                       {"count_error_mean", mean("error")},
-                       {"count_error_max", *std::max_element(errors.begin(), errors.end())},
-                       {"overlap", mean("overlap")},
-                       {"kernels", on_host ? instructions.substr(0, instructions.find(' ')) : "cuda"}});
-  }
-
- private:
-  const Options& options_;
-  std::string name_, baseline_;
-  Samples samples_;
-};
+JsonValue row_of(const Options& options, const Method& method, const char* baseline, const Samples& samples) {
+  const double ms = median(samples.at("ms")), base_ms = median(samples.at("base_ms"));
+  const bool on_host = options.memory == MemorySpace::host;
+  return result_row({{"benchmark", "select"},
+                     {"algorithm", method.name},
+                     {"memory", on_host ? "host" : "cuda"},
+                     {"count", options.count},
+                     {"density", options.density},
+                     {"median_ms", ms},
+                     {"min_ms", minimum(samples.at("ms"))},
+                     {"baseline", baseline},
+                     {"baseline_ms", base_ms},
+                     {"ratio", ms / base_ms},
+                     {"selected_local_min", static_cast<std::int64_t>(minimum(samples.at("selected")))},
+                     {"selected_local_max", static_cast<std::int64_t>(maximum(samples.at("selected")))},
+                     {"select_ms", ms},
+                     {"allocations_per_iteration", mean(samples.at("allocations"))},
+                     {"count_error_mean", mean(samples.at("error"))},
+                     {"count_error_max", maximum(samples.at("error"))},
+                     {"overlap", mean(samples.at("overlap"))},
+                     {"kernels", on_host ? instructions_in_use() : "cuda"}});
+}
 
 JsonValue measure_on_host(const Options& options, const Gradients& gradients, const Method& method) {
   const std::int64_t n = options.count, k = options.k();
@@ -118,7 +96,7 @@ JsonValue measure_on_host(const Options& options, const Gradients& gradients, co
   Buffer<float> residual(n), other_residual(n), sums(n);  // as in a plan
   kernels::host::fill_zero(residual.data(), n);
   kernels::host::fill_zero(other_residual.data(), n);
-  Measurement measurement(options, method, "r[i] += g[i]");
+  Samples samples;
   for (int t = 0; t < options.iterations + warmup; ++t) {
     if (method.cold) {
       selector.reset();
@@ -136,9 +114,13 @@ JsonValue measure_on_host(const Options& options, const Gradients& gradients, co
     std::copy_n(residual.data(), n, sums.data());
     kernels::host::scatter(sums.data(), selection.indices, selection.values, selection.count);
     selector.settle_in(residual.data(), selection);  // as if everything had been delivered
-    if (t >= warmup) measurement.add(ms, base_ms, made, selection, sums.data());
+    if (t < warmup) continue;
+    add(samples, "ms", ms);
+    add(samples, "base_ms", base_ms);
+    add(samples, "allocations", made);
+    add_selection(samples, options, selection, sums.data());
   }
-  return measurement.row();
+  return row_of(options, method, "r[i] += g[i]", samples);
 }
 
 /// Measures exact selection again, against std::nth_element on a copy of the magnitudes, which only finds the threshold.
@@ -159,29 +141,23 @@ JsonValue against_nth_element(const Options& options, const Gradients& gradients
   return row;
 }
 
-AllreduceConfig config_of(const Options& options, const Method& method) {
-  AllreduceConfig config;
-  config.count = options.count;
-  config.memory = MemorySpace::cuda;
-  config.k = options.k();
-  config.algorithm = "topk_allgather";
-  config.threshold = method.threshold;
-  config.threshold_parameters = method.parameters;
-  return config;
-}
-
 /// Measures one method by the stages of a plan. Compares with a copy of the 12 bytes per element that a pass must move.
 JsonValue measure_on_gpu(const Options& options, const Gradients& gradients, const Method& method) {
   InprocJob job(1, 0);
   const Communicator comm(detail::make_communicator(job.transport(0)));
   const cuda::OnDevice on(gpu_to_use(comm));
-  AllreducePlan plan(comm, config_of(options, method));
+  AllreducePlan plan(comm, {.count = options.count,
+                            .memory = MemorySpace::cuda,
+                            .k = options.k(),
+                            .algorithm = "topk_allgather",
+                            .threshold = method.threshold,
+                            .threshold_parameters = method.parameters});
   const cuda::Stream stream;
   const std::int64_t n = options.count;
   const cuda::DeviceArray<float> gradient(n), other(n);
   Buffer<float> sums(n), values(n);
   Buffer<std::uint32_t> indices(n);
-  Measurement measurement(options, method, "copy");
+  Samples samples;
   for (int t = 0; t < options.iterations + warmup; ++t) {
     if (method.cold) plan.reset();
     const std::vector<float>& g = gradients[static_cast<std::size_t>(t) % gradients.size()];
@@ -202,11 +178,13 @@ JsonValue measure_on_gpu(const Options& options, const Gradients& gradients, con
       cuda::copy(other.data(), gradient.data(), gradient.bytes() / 2, stream.get());
       cuda::synchronize(stream.get());
     });
-    if (t >= warmup) {
-      measurement.add(plan.statistics().seconds_select * 1e3, base_ms, made, {indices.data(), values.data(), count}, sums.data());
-    }
+    if (t < warmup) continue;
+    add(samples, "ms", plan.statistics().seconds_select * 1e3);
+    add(samples, "base_ms", base_ms);
+    add(samples, "allocations", made);
+    add_selection(samples, options, {indices.data(), values.data(), count}, sums.data());
   }
-  return measurement.row();
+  return row_of(options, method, "copy", samples);
 }
 
 /// Returns all thresholds; for `exact`, also the first iteration alone.

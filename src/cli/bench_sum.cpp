@@ -11,7 +11,7 @@
 #include "base/splitmix.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
-#include "cli/named_option.hpp"
+#include "cli/named_options.hpp"
 #include "cli/sum_by_mpi.hpp"
 #include "communicator/communicator.hpp"
 #include "sums/sum_row.hpp"
@@ -203,8 +203,6 @@ void add_bench_sum(Command& bench) {
                                       "Measure exact sparse sums, compared with MPI_Allreduce, MPI_Allgatherv and MPI_Reduce of "
                                       "the same entries; start with mpirun",
                                       run);
-  std::vector<std::string> names = {"all", "auto"};
-  for (const sums::SumRow* row : sums::sum_registry()) names.emplace_back(row->name);
   command.option("--count", options.count, "elements of the array").between(1, 2147483647);
   command
       .option("--density", options.densities,
@@ -212,7 +210,9 @@ void add_bench_sum(Command& bench) {
       .between(1e-9, 1.0)
       .delimiter(',');
   command.option("--distribution", options.distributions, "where entries are").one_of(known_distributions).delimiter(',');
-  command.option("--algorithm", options.algorithms, "algorithms to measure").one_of(names).delimiter(',');
+  command.option("--algorithm", options.algorithms, "algorithms to measure")
+      .one_of(names_in(sums::sum_registry(), {"all", "auto"}))
+      .delimiter(',');
   add_named(command, "--type", options.type, "type of the elements");
   add_named(command, "--operation", options.operation, "how entries with the same index are combined; MPI adds them");
   command.option("--iterations", options.iterations, "measured iterations").positive();

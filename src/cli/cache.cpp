@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/json.hpp"
+#include "base/origin.hpp"
 #include "cli/checkpoint_files.hpp"
 #include "cli/commands.hpp"
 #include "cli/report.hpp"
@@ -42,27 +43,16 @@ struct Listed {
   [[nodiscard]] bool known() const { return manifest && manifest->version == datacache::manifest_version; }
 };
 
-/// Returns for example "2024-05-06T07:08:09Z".
-std::string time_text(std::int64_t nanoseconds) {
-  const auto seconds = static_cast<std::time_t>(nanoseconds / 1'000'000'000);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  std::array<char, 32> text{};
-  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc)};
-}
-
 std::vector<Listed> data_sets_of(const CacheFolder& folder, const CacheContents& there) {
   std::vector<Listed> all;
   for (const std::string& name : there.data_sets) {
-    Listed listed{
-        .name = name, .manifest = datacache::read_manifest(folder.open_data_set(name)), .packs = 0, .bytes = 0, .used = 0};
+    Listed& listed = all.emplace_back(Listed{name, datacache::read_manifest(folder.open_data_set(name))});
     for (const CacheFile& pack : there.packs) {
       if (pack.data_set != name) continue;
       ++listed.packs;
       listed.bytes += pack.status.bytes;
       listed.used = std::max(listed.used, pack.status.used);
     }
-    all.push_back(std::move(listed));
   }
   return all;
 }
@@ -81,8 +71,9 @@ int list_cache(const std::string& path, const std::string& json) {
   const CacheContents there = folder.look();
   Rows sets, shown;
   for (const Listed& listed : data_sets_of(folder, there)) {
+    const std::string used = listed.packs > 0 ? utc_text(listed.used / 1'000'000'000) : "-";
     JsonValue set = {{"name", listed.name}, {"packs", listed.packs}, {"bytes", listed.bytes}};
-    if (listed.packs > 0) set.set("used", time_text(listed.used));
+    if (listed.packs > 0) set.set("used", used);
     if (listed.known()) {
       set.set("identity", listed.manifest->set.identity);
       set.set("samples", listed.manifest->set.samples);
@@ -95,7 +86,7 @@ int list_cache(const std::string& path, const std::string& json) {
     shown.push_back({{"name", listed.name},
                      {"packs", fmt::format("{} of {}", listed.packs, packs)},
                      {"size", format_bytes(listed.bytes)},
-                     {"used", listed.packs > 0 ? time_text(listed.used) : "-"},
+                     {"used", used},
                      {"identity", identity_text(listed)}});
   }
   std::int64_t unfinished = 0;

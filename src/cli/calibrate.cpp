@@ -9,6 +9,8 @@
 #include <filesystem>
 
 #include "base/error.hpp"
+#include "base/host.hpp"
+#include "base/origin.hpp"
 #include "base/standard_error.hpp"
 #include "cli/bench_ranks.hpp"
 #include "cli/commands.hpp"
@@ -50,15 +52,10 @@ double mpi_allreduce_seconds() {
 }
 
 void describe_origin(const Communicator& comm, const Options& options, Provenance& provenance) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  provenance.host = host.data();
-  const std::time_t now = std::time(nullptr);
-  std::array<char, 32> date{};
-  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  provenance.date = date.data();
+  provenance.host = host_name();
+  provenance.date = utc_text(std::time(nullptr));
   provenance.mpi = comm.state()->transport->name();
-  provenance.weir = fmt::format("{}.{}.{}", version().major, version().minor, version().patch);
+  provenance.weir = version_text();
   provenance.command = fmt::format("weir calibrate --seconds {}", options.seconds);
 }
 

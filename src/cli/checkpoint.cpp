@@ -53,15 +53,15 @@ std::string text_of(const checkpoint::Value& value) {
       value);
 }
 
+std::string_view text_of(const checkpoint::Dataset& dataset, std::size_t rank) {
+  const std::span<const std::byte> bytes = dataset.value(rank);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 JsonValue values_json(const checkpoint::Values& values) {
   JsonValue json = JsonValue::object();
   for (const auto& [name, value] : values) json.set(name, std::visit([](const auto& x) { return JsonValue(x); }, value));
   return json;
-}
-
-std::string_view share_name(Share share) {
-  constexpr std::array<std::string_view, 6> names = {"each", "agreed", "layout", "summed", "block", "cuts"};
-  return names.at(static_cast<std::size_t>(share));
 }
 
 std::int64_t stored_bytes(const checkpoint::Dataset& dataset) {

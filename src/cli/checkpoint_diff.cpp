@@ -30,28 +30,26 @@ struct Difference {
 };
 
 template <class T>
-void add_floats(const std::byte* a, const std::byte* b, std::int64_t count, Difference& difference) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (std::memcmp(a + i * std::int64_t{sizeof(T)}, b + i * std::int64_t{sizeof(T)}, sizeof(T)) == 0) continue;
-    T x, y;
-    std::memcpy(&x, a + i * std::int64_t{sizeof(T)}, sizeof(T));
-    std::memcpy(&y, b + i * std::int64_t{sizeof(T)}, sizeof(T));
-    ++difference.elements;
-    const double distance = std::abs(static_cast<double>(x) - static_cast<double>(y));
-    if (std::isfinite(distance))
-      difference.largest = std::max(difference.largest, distance);
-    else
-      difference.not_numbers = true;
-  }
+double distance(const std::byte* a, const std::byte* b) {
+  T x, y;
+  std::memcpy(&x, a, sizeof x);
+  std::memcpy(&y, b, sizeof y);
+  return std::abs(static_cast<double>(x) - static_cast<double>(y));
 }
 
 void add(const Dataset& dataset, const std::byte* a, const std::byte* b, std::int64_t count, Difference& difference) {
-  if (count == 0 || std::memcmp(a, b, static_cast<std::size_t>(count * dataset.element_bytes())) == 0) return;
-  if (dataset.type == StateType::float32) return add_floats<float>(a, b, count, difference);
-  if (dataset.type == StateType::float64) return add_floats<double>(a, b, count, difference);
   const auto element = static_cast<std::size_t>(dataset.element_bytes());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-    difference.elements += std::memcmp(a + i * element, b + i * element, element) != 0 ? 1 : 0;
+  if (count == 0 || std::memcmp(a, b, static_cast<std::size_t>(count) * element) == 0) return;
+  for (std::int64_t i = 0; i < count; ++i, a += element, b += element) {
+    if (std::memcmp(a, b, element) == 0) continue;
+    ++difference.elements;
+    if (dataset.type != StateType::float32 && dataset.type != StateType::float64) continue;
+    const double by = dataset.type == StateType::float32 ? distance<float>(a, b) : distance<double>(a, b);
+    if (std::isfinite(by))
+      difference.largest = std::max(difference.largest, by);
+    else
+      difference.not_numbers = true;
+  }
 }
 
 /// One of the two files.
@@ -71,14 +69,14 @@ class Comparison {
     attributes();
     values("value", a_.index.values, b_.index.values);
     for (const Subject& subject : a_.index.subjects) {
-      const Subject* const other = find(b_.index, subject);
+      const Subject* const other = checkpoint::find_same(b_.index.subjects, subject);
       if (other == nullptr)
-        report("only the first has {}", words(subject));
+        report("only the first has {}", subject.words());
       else
         compare(subject, *other);
     }
     for (const Subject& subject : b_.index.subjects) {
-      if (find(a_.index, subject) == nullptr) report("only the second has {}", words(subject));
+      if (checkpoint::find_same(a_.index.subjects, subject) == nullptr) report("only the second has {}", subject.words());
     }
     return lines_;
   }
@@ -87,16 +85,6 @@ class Comparison {
   template <class... Args>
   void report(fmt::format_string<Args...> format, Args&&... args) {
     lines_.push_back(fmt::format(format, std::forward<Args>(args)...));
-  }
-
-  static std::string words(const Subject& subject) {
-    return fmt::format("{} '{}'", checkpoint::word_of(subject.kind), subject.name);
-  }
-
-  static const Subject* find(const Index& index, const Subject& like) {
-    const auto found = std::find_if(index.subjects.begin(), index.subjects.end(),
-                                    [&](const Subject& s) { return s.kind == like.kind && s.name == like.name; });
-    return found == index.subjects.end() ? nullptr : &*found;
   }
 
   void attributes() {
@@ -126,24 +114,24 @@ class Comparison {
   }
 
   void compare(const Subject& a, const Subject& b) {
-    values(words(a) + ":", a.about, b.about);
+    values(a.words() + ":", a.about, b.about);
     for (const Dataset& dataset : a.datasets) {
       const Dataset* const other = b.find(dataset.name);
       if (other == nullptr)
-        report("{}: only the first has dataset {}", words(a), dataset.name);
+        report("{}: only the first has dataset {}", a.words(), dataset.name);
       else
         compare(a, dataset, b, *other);
     }
     for (const Dataset& dataset : b.datasets) {
-      if (a.find(dataset.name) == nullptr) report("{}: only the second has dataset {}", words(b), dataset.name);
+      if (a.find(dataset.name) == nullptr) report("{}: only the second has dataset {}", b.words(), dataset.name);
     }
   }
 
   void compare(const Subject& subject_a, const Dataset& a, const Subject& subject_b, const Dataset& b) {
-    const std::string where = fmt::format("{}: {}", words(subject_a), a.name);
+    const std::string where = fmt::format("{}: {}", subject_a.words(), a.name);
     if (a.type != b.type || a.share != b.share || a.chunked != b.chunked)
-      return report("{}: {}, {} and {}, {}", where, state_type_name(a.type), share_name(a.share), state_type_name(b.type),
-                    share_name(b.share));
+      return report("{}: {}, {} and {}, {}", where, state_type_name(a.type), name_of(a.share), state_type_name(b.type),
+                    name_of(b.share));
     if (a_.index.ranks() != b_.index.ranks()) return;
     std::optional<ChunkReader> reader_a, reader_b;  // empty for small datasets, which have no chunks
     if (a.chunked) {
@@ -168,7 +156,8 @@ class Comparison {
       if (difference.elements == 0) continue;
       std::string text = fmt::format("{}, rank {}: {} of {} element{} differ{}", where, rank, difference.elements, mine.count,
                                      mine.count == 1 ? "" : "s", difference.elements == 1 ? "s" : "");
-      if (a.type == StateType::text) text = fmt::format("{}, rank {}: {} and {}", where, rank, text_at(a, rank), text_at(b, rank));
+      if (a.type == StateType::text)
+        text = fmt::format("{}, rank {}: '{}' and '{}'", where, rank, text_of(a, rank), text_of(b, rank));
       if (a.type == StateType::float32 || a.type == StateType::float64)
         text += fmt::format(", by at most {:.3g}{}", difference.largest, difference.not_numbers ? ", some are not finite" : "");
       lines_.push_back(std::move(text));
@@ -176,11 +165,6 @@ class Comparison {
     if (!a.chunked) return;
     done_ += reader_a->bytes_read() + reader_b->bytes_read();
     progress_.at(done_);
-  }
-
-  static std::string text_at(const Dataset& dataset, std::size_t rank) {
-    const std::span<const std::byte> bytes = dataset.value(rank);
-    return fmt::format("'{}'", std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
 
   void read_both(ChunkReader& a, ChunkReader& b, const Dataset& dataset, std::size_t rank, Difference& difference) {

@@ -18,8 +18,10 @@ inline constexpr int status_damaged = 1, status_different = 1;
 /// Returns for example "6.41 MB": three digits and a decimal unit.
 [[nodiscard]] std::string format_bytes(std::int64_t bytes);
 [[nodiscard]] std::string text_of(const checkpoint::Value& value);
+/// Returns a rank's value of a small dataset, as text.
+[[nodiscard]] std::string_view text_of(const checkpoint::Dataset& dataset, std::size_t rank);
 [[nodiscard]] JsonValue values_json(const checkpoint::Values& values);
-[[nodiscard]] std::string_view share_name(Share share);
+[[nodiscard]] inline std::string_view name_of(Share share) { return checkpoint::share_names.at(static_cast<std::size_t>(share)); }
 
 /// Return the bytes that a dataset takes in the file, and in memory.
 [[nodiscard]] std::int64_t stored_bytes(const checkpoint::Dataset& dataset);

@@ -33,7 +33,6 @@ namespace fs = std::filesystem;
 using checkpoint::Dataset;
 using checkpoint::Index;
 using checkpoint::Subject;
-using checkpoint::Value;
 
 /// Sets an enumerator by its name.
 template <class Enum>
@@ -41,8 +40,8 @@ Enum enumerator(const std::string& name, std::string_view field, const Subject& 
   const auto& names = names_of<Enum>;
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
-    fail(WEIR_ERR_MISMATCH, "{} '{}': {} is '{}', which this version does not know: it knows {}", word_of(subject.kind),
-         subject.name, field, name, choices_of<Enum>());
+    fail(WEIR_ERR_MISMATCH, "{}: {} is '{}', which this version does not know: it knows {}", subject.words(), field, name,
+         choices_of<Enum>());
   return static_cast<Enum>(found - names.begin());
 }
 
@@ -72,40 +71,41 @@ void note(fmt::format_string<Args...> text, Args&&... args) {
   print_error("weir: {}\n", fmt::format(text, std::forward<Args>(args)...));
 }
 
+/// Moves what was in CUDA memory to host memory. Returns whether it was there.
+template <class Config>
+bool move_to_host(const Subject& subject, Config& config) {
+  if (config.memory != MemorySpace::cuda) return false;
+  config.memory = MemorySpace::host;
+  note("{} was in CUDA memory: it is divided in host memory, and what is saved says so", subject.words());
+  return true;
+}
+
 AllreduceConfig plan_config(const Subject& subject) {
   auto config = config_of<AllreduceConfig>(subject);
-  if (config.memory == MemorySpace::cuda) {
-    config.memory = MemorySpace::host;
-    // Residuals of 16-bit types are floats.
-    if (config.type == DataType::float16 || config.type == DataType::bfloat16) config.type = DataType::float32;
-    note("plan '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name);
-  }
+  // In CUDA memory, residuals of 16-bit types are floats.
+  if (move_to_host(subject, config) && (config.type == DataType::float16 || config.type == DataType::bfloat16))
+    config.type = DataType::float32;
   if (subject.find("trials/candidates") != nullptr)
-    note("plan '{}' was choosing its algorithm: the new file has it with '{}', and fits plans that ask for that", subject.name,
+    note("{} was choosing its algorithm: the new file has it with '{}', and fits plans that ask for that", subject.words(),
          config.algorithm);
   return config;
 }
 
 EmbeddingConfig table_config(const Subject& subject) {
   auto config = config_of<EmbeddingConfig>(subject);
-  if (config.memory == MemorySpace::cuda) {
-    config.memory = MemorySpace::host;
-    note("table '{}' was in CUDA memory: it is divided in host memory, and what is saved says so", subject.name);
-  }
+  move_to_host(subject, config);
   return config;
 }
 
 /// Returns rank 0's text of a field, or an empty text if the subject has no such field.
-std::string_view text_of(const Subject& subject, std::string_view field) {
+std::string_view text_in(const Subject& subject, std::string_view field) {
   const Dataset* const dataset = subject.find(field);
-  if (dataset == nullptr) return {};
-  const std::span<const std::byte> bytes = dataset->value(0);
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return dataset == nullptr ? std::string_view() : text_of(*dataset, 0);
 }
 
 StepSchedule schedule_of(const Subject& subject) {
   std::vector<std::string> blocks;
-  std::istringstream lines{std::string(text_of(subject, "blocks"))};
+  std::istringstream lines{std::string(text_in(subject, "blocks"))};
   for (std::string line; std::getline(lines, line);) blocks.push_back(line);
   return StepSchedule(std::move(blocks));
 }
@@ -127,7 +127,7 @@ WholeArray array_of(const Subject& subject, std::size_t ranks) {
   const auto text = [&](const char* name) {
     const auto found = subject.about.find(name);
     const auto* const value = found == subject.about.end() ? nullptr : std::get_if<std::string>(&found->second);
-    if (value == nullptr) fail(WEIR_ERR_MISMATCH, "array '{}': the file does not say its {}", subject.name, name);
+    if (value == nullptr) fail(WEIR_ERR_MISMATCH, "{}: the file does not say its {}", subject.words(), name);
     return *value;
   };
   WholeArray array{.name = subject.name,
@@ -135,7 +135,7 @@ WholeArray array_of(const Subject& subject, std::size_t ranks) {
                    .distribution = enumerator<Distribution>(text("distribution"), "distribution", subject),
                    .parts = {}};
   const Dataset* const dataset = subject.find("elements");
-  if (dataset == nullptr) fail(WEIR_ERR_MISMATCH, "array '{}': the file has no elements of it", subject.name);
+  if (dataset == nullptr) fail(WEIR_ERR_MISMATCH, "{}: the file has no elements of it", subject.words());
   array.element_bytes = dataset->element_bytes();
   for (const checkpoint::Piece& piece : dataset->pieces) array.total = std::max(array.total, piece.region.whole_rows);
   const auto count = static_cast<std::int64_t>(ranks);
@@ -151,10 +151,9 @@ WholeArray array_of(const Subject& subject, std::size_t ranks) {
     array.parts.push_back({first, std::vector<std::byte>(static_cast<std::size_t>(elements * array.element_bytes))});
   }
   if (array.distribution == Distribution::local && dataset->pieces.size() > ranks)
-    note("array '{}' is local: what ranks {} to {} have of it is not in the new file", subject.name, ranks,
-         dataset->pieces.size() - 1);
+    note("{} is local: what ranks {} to {} have of it is not in the new file", subject.words(), ranks, dataset->pieces.size() - 1);
   if (array.distribution == Distribution::local && dataset->pieces.size() < ranks)
-    note("array '{}' is local: it is empty on ranks {} to {}", subject.name, dataset->pieces.size(), ranks - 1);
+    note("{} is local: it is empty on ranks {} to {}", subject.words(), dataset->pieces.size(), ranks - 1);
   return array;
 }
 
@@ -179,13 +178,13 @@ Maker maker_of(const Subject& subject, std::size_t ranks) {
       return maker(subject.name, [config = table_config(subject)](const auto& comm) { return EmbeddingTable(comm, config); });
     case checkpoint::Kind::fused:
       return maker(subject.name,
-                   [config = config_of<FusionConfig>(subject), tensors = fusion::tensors_of(text_of(subject, "tensors"))](
+                   [config = config_of<FusionConfig>(subject), tensors = fusion::tensors_of(text_in(subject, "tensors"))](
                        const auto& comm) { return FusedAllreduce(comm, config, tensors); });
     case checkpoint::Kind::optimizer:
       if (subject.find("layers") == nullptr)
         return maker(subject.name, [config = config_of<SparseAdamConfig>(subject)](const auto&) { return SparseAdam(config); });
       return maker(subject.name,
-                   [config = config_of<OptimizerConfig>(subject), layers = optim::layers_of(text_of(subject, "layers"))](
+                   [config = config_of<OptimizerConfig>(subject), layers = optim::layers_of(text_in(subject, "layers"))](
                        const auto& comm) { return LayerOptimizer(comm, config, layers); });
     case checkpoint::Kind::schedule:
       return maker(subject.name, [schedule = schedule_of(subject)](const auto&) { return schedule; });
@@ -235,11 +234,12 @@ void run_virtual_ranks(const std::vector<Location>& machine, const std::function
   }
 }
 
-std::string machine_of(int ranks, int per_node) {
+/// Returns the machine on which every node but the last has `per_node` ranks.
+std::vector<Location> machine_of(int ranks, int per_node) {
   std::string nodes;
   for (int rank = 0; rank < ranks; rank += per_node)
     nodes += fmt::format("{}{}", nodes.empty() ? "nodes:" : ",", std::min(per_node, ranks - rank));
-  return nodes;
+  return synthetic_machine(nodes);
 }
 
 int fullest_node(const Index& index) {
@@ -267,7 +267,7 @@ int reshard_checkpoint(const Resharding& wanted) {
   if (!fs::is_directory(beside)) give_up("there is no folder {}", beside.string());
 
   const int per_node = std::min(wanted.ranks, wanted.per_node > 0 ? wanted.per_node : fullest_node(index));
-  const std::vector<Location> machine = synthetic_machine(machine_of(wanted.ranks, per_node));
+  const std::vector<Location> machine = machine_of(wanted.ranks, per_node);
   std::vector<Maker> makers;
   for (const Subject& subject : index.subjects) makers.push_back(maker_of(subject, machine.size()));
   const TemporaryFolder workplace(make_folder((beside / ".reshard-").string()));

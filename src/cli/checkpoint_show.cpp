@@ -43,31 +43,18 @@ std::optional<Index> read_if_whole(const std::string& path, std::string& why) {
   }
 }
 
-/// Returns the files left by interrupted saves, or by saves that are running.
-std::vector<fs::path> leftovers_in(const std::string& folder) {
-  std::vector<fs::path> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if ((name.starts_with(".checkpoint-") && name.ends_with(".h5")) || name == ".manifest.json") found.push_back(entry.path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 /// Returns for example "1068810 on each of 4 ranks" or "3 to 5 on 3 of 4 ranks".
 std::string elements_text(const Dataset& dataset) {
-  std::int64_t least = -1, most = -1, holders = 0;
+  std::vector<std::int64_t> counts;
   for (const Piece& piece : dataset.pieces) {
-    if (!piece.present()) continue;
-    least = holders == 0 ? piece.count : std::min(least, piece.count);
-    most = std::max(most, piece.count);
-    ++holders;
+    if (piece.present()) counts.push_back(piece.count);
   }
-  if (holders == 0) return "none";
-  const std::string counts = least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
-  const auto ranks = static_cast<std::int64_t>(dataset.pieces.size());
-  if (holders < ranks) return fmt::format("{} on {} of {} ranks", counts, holders, ranks);
-  return fmt::format("{} on {}{}", counts, ranks == 1 ? "" : "each of ", count_text(dataset.pieces.size(), "rank"));
+  if (counts.empty()) return "none";
+  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+  const std::string elements = *least == *most ? fmt::format("{}", *most) : fmt::format("{} to {}", *least, *most);
+  const std::size_t ranks = dataset.pieces.size();
+  if (counts.size() < ranks) return fmt::format("{} on {} of {} ranks", elements, counts.size(), ranks);
+  return fmt::format("{} on {}{}", elements, ranks == 1 ? "" : "each of ", count_text(ranks, "rank"));
 }
 
 /// Returns the ratio of bytes in memory to bytes in the file.
@@ -81,7 +68,7 @@ JsonValue to_json(const Dataset& dataset) {
   for (const Piece& piece : dataset.pieces) elements.push_back(piece.present() ? JsonValue(piece.count) : JsonValue());
   return {{"name", dataset.name},
           {"type", state_type_name(dataset.type)},
-          {"share", share_name(dataset.share)},
+          {"share", name_of(dataset.share)},
           {"elements", elements},
           {"chunks", dataset.chunks.size()},
           {"chunk_elements", dataset.chunk_elements},
@@ -127,7 +114,7 @@ void print_wrapped(const std::vector<std::string>& words, std::string_view inden
 }
 
 void print(const Subject& subject) {
-  fmt::print("\n{} '{}', {}\n", checkpoint::word_of(subject.kind), subject.name, subject.path());
+  fmt::print("\n{}, {}\n", subject.words(), subject.path());
   std::vector<std::string> words;
   for (const auto& [name, value] : subject.about) words.push_back(fmt::format("{}={}", name, text_of(value)));
   print_wrapped(words, "  ");
@@ -191,32 +178,29 @@ int list_checkpoints(const std::string& folder, const std::string& json) {
     const std::int64_t bytes = gone ? 0 : static_cast<std::int64_t>(size);
     std::string why;
     const std::optional<Index> index = read_if_whole(path, why);
-    JsonValue file = {
-        {"file", path}, {"step", step}, {"bytes", bytes}, {"newest", step == newest}, {"seal_holds", index.has_value()}};
-    shown.push_back({{"step", step},
-                     {"written", "?"},
-                     {"ranks", "?"},
-                     {"nodes", "?"},
-                     {"size", format_bytes(bytes)},
-                     {"seal", index ? "holds" : "BROKEN"},
-                     {"newest", step == newest ? "newest" : ""}});
-    if (!index) {
+    JsonValue& file = files.emplace_back(
+        JsonValue{{"file", path}, {"step", step}, {"bytes", bytes}, {"newest", step == newest}, {"seal_holds", index.has_value()}});
+    JsonValue known = {{"written", "?"}, {"ranks", "?"}, {"nodes", "?"}};
+    if (index) {
+      file.set("written", index->written);
+      file.set("ranks", index->ranks());
+      file.set("nodes", nodes_of(*index));
+      file.set("run", index->run);
+      known = file;
+    } else {
       file.set("error", why);
       damages.push_back(why);
     }
-    for (JsonValue* const row : {&file, &shown.back()}) {
-      if (!index) break;
-      row->set("written", index->written);
-      row->set("ranks", index->ranks());
-      row->set("nodes", nodes_of(*index));
-      row->set("run", index->run);
-    }
-    files.push_back(std::move(file));
+    known.set("step", step);
+    known.set("size", format_bytes(bytes));
+    known.set("seal", index ? "holds" : "BROKEN");
+    known.set("newest", step == newest ? "newest" : "");
+    shown.push_back(std::move(known));
   }
-  const std::vector<fs::path> left = leftovers_in(folder);
+  const std::vector<std::string> left = there.left_overs();
   if (!json.empty()) {
     JsonValue unfinished = JsonValue::array();
-    for (const fs::path& path : left) unfinished.push_back(path.string());
+    for (const std::string& path : left) unfinished.push_back(path);
     write_json_file({{"folder", folder}, {"manifest", has_manifest}, {"files", list_of(files)}, {"unfinished", unfinished}}, json);
   }
   if (json != "-") {
@@ -228,8 +212,8 @@ int list_checkpoints(const std::string& folder, const std::string& json) {
     for (const std::string& why : damages) fmt::print("{}\n", why);
     if (!has_manifest && !files.empty())
       fmt::print("there is no manifest.json: the newest is the one of the largest step; the next run makes a manifest\n");
-    for (const fs::path& path : left)
-      fmt::print("{}: of a save that is under way, or was interrupted; the next run removes it\n", path.string());
+    for (const std::string& path : left)
+      fmt::print("{}: of a save that is under way, or was interrupted; the next run removes it\n", path);
   }
   return damages.empty() ? 0 : status_damaged;
 }

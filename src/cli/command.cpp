@@ -111,10 +111,6 @@ class HelpFormatter final : public CLI::Formatter {
     left.append(left.size() + 1 < help_column ? help_column - left.size() : 0, ' ');
     if (left.size() > help_column || left.back() != ' ') left += "\n" + std::string(help_column, ' ');
     std::string text = option->get_description();
-    if (takes == "NAME" && values.empty()) {  // named() has put them into the description
-      values = text.substr(text.rfind(": "));
-      text.resize(text.size() - values.size());
-    }
     text += (remarks.empty() ? "" : fmt::format(" ({})", fmt::join(remarks, "; "))) + values;
     return left + wrapped(text, help_column) + "\n";
   }
@@ -229,11 +225,12 @@ Option Command::named(const std::string& names, const std::vector<std::string_vi
     return static_cast<std::size_t>(std::find(known.begin(), known.end(), name) - known.begin());
   };
   const auto take = [set, number_of](const std::string& name) { set(number_of(name)); };
-  return Option(app_->add_option_function<std::string>(names, take, help + ": " + list)
-                    ->type_name("NAME")
-                    ->check([number_of, list, count = known.size()](const std::string& name) {
-                      return number_of(name) < count ? "" : "'" + name + "' is none of " + list;
-                    }));
+  const CLI::Validator check(
+      [number_of, list, count = known.size()](const std::string& name) {
+        return number_of(name) < count ? "" : "'" + name + "' is none of " + list;
+      },
+      fmt::format("{{{}}}", fmt::join(sorted, ",")));
+  return Option(app_->add_option_function<std::string>(names, take, help)->check(check)->default_str(std::string(known[at_first])));
 }
 
 CommandLine::CommandLine(const std::string& description) : Command(nullptr), whole_(std::make_unique<CLI::App>(description)) {

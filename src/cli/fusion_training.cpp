@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <numeric>
 
 #include "base/splitmix.hpp"
 #include "communicator/communicator.hpp"
@@ -80,22 +79,19 @@ std::span<float> MadeUpGradients::of(int tensor) {
   return std::span(values_).subspan(static_cast<std::size_t>(offsets_[i]), static_cast<std::size_t>(offsets_[i + 1] - offsets_[i]));
 }
 
-double PassTimes::seconds() const {
-  return std::accumulate(forward.begin(), forward.end(), 0.0) + std::accumulate(backward.begin(), backward.end(), 0.0);
-}
-
-PassTimes pass_times(const FusionModel& model, int batch, double flops) {
-  PassTimes times;
-  for (const FusionModel::Tensor& tensor : model.tensors) {
-    times.forward.push_back(2 * tensor.multiply_adds * batch / flops);
-    times.backward.push_back(2 * times.forward.back());
-  }
-  return times;
+std::vector<double> forward_seconds(const FusionModel& model, int batch, double flops) {
+  std::vector<double> seconds;
+  for (const FusionModel::Tensor& tensor : model.tensors) seconds.push_back(2 * tensor.multiply_adds * batch / flops);
+  return seconds;
 }
 
 FusionTraining::FusionTraining(const Communicator& comm, const FusionConfig& config, const FusionModel& model, bool dense,
-                               PassTimes times, WaitingHost host)
-    : comm_(comm), fused_(comm, config, described(model, dense)), times_(std::move(times)), host_(std::move(host)) {
+                               std::vector<double> forward_seconds, std::function<void(double)> sleep, double poll_seconds)
+    : comm_(comm),
+      fused_(comm, config, described(model, dense)),
+      forward_seconds_(std::move(forward_seconds)),
+      sleep_(std::move(sleep)),
+      poll_seconds_(poll_seconds) {
   if (!comm.state()->tracer) return;
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     names_[i] = fmt::format("{}: {}", config.name, row_names[i]);
@@ -109,7 +105,7 @@ double FusionTraining::step(MadeUpGradients& gradients) {
   double computed = begin;
   for (int i = fused_.size() - 1; i >= 0; --i) {
     const double start = computed;
-    computed += times_.backward[static_cast<std::size_t>(i)];
+    computed += 2 * forward_seconds_[static_cast<std::size_t>(i)];
     trace(backward, i, start, computed);
     wait_until(computed);
     traced(ready, i, [&] { fused_.ready(i, gradients.of(i)); });
@@ -117,7 +113,7 @@ double FusionTraining::step(MadeUpGradients& gradients) {
   for (int i = 0; i < fused_.size(); ++i) {
     traced(wait, i, [&] { fused_.wait(i); });
     const double start = std::max(computed, now());
-    computed = start + times_.forward[static_cast<std::size_t>(i)];
+    computed = start + forward_seconds_[static_cast<std::size_t>(i)];
     trace(forward, i, start, computed);
   }
   traced(wait, fused_.size(), [&] { fused_.wait_all(); });
@@ -127,12 +123,8 @@ double FusionTraining::step(MadeUpGradients& gradients) {
 
 void FusionTraining::wait_until(double time) {
   for (double left = time - now(); left > 0; left = time - now()) {
-    if (host_.poll_seconds == 0) {
-      host_.sleep(left);
-      continue;
-    }
-    fused_.progress();
-    host_.sleep(std::min(left, host_.poll_seconds));
+    if (poll_seconds_ > 0) fused_.progress();
+    sleep_(poll_seconds_ > 0 ? std::min(left, poll_seconds_) : left);
   }
 }
 

@@ -32,26 +32,17 @@ class MadeUpGradients {
   std::vector<float> values_;
 };
 
-/// How a rank's host waits for its GPU.
-struct WaitingHost {
-  std::function<void(double seconds)> sleep;
-  double poll_seconds = 0;  ///< interval at which exchanges make progress; 0: they make none
-};
-
-/// Seconds of computing for each tensor.
-struct PassTimes {
-  std::vector<double> forward, backward;
-  [[nodiscard]] double seconds() const;
-};
-/// Returns the times on a GPU with `flops` operations per second.
-[[nodiscard]] PassTimes pass_times(const FusionModel& model, int batch, double flops);
+/// Returns the seconds of computing for each tensor in a forward pass, on a GPU with `flops` operations per second. A backward pass
+/// takes twice as long.
+[[nodiscard]] std::vector<double> forward_seconds(const FusionModel& model, int batch, double flops);
 
 /// One rank's training. The GPU gets all work of a pass at once and never waits for the host. A layer of the forward pass waits for
 /// the updates of its tensors. The host waits for gradients, hands them in as soon as both are ready, and selects.
 class FusionTraining {
  public:
-  FusionTraining(const Communicator& comm, const FusionConfig& config, const FusionModel& model, bool dense, PassTimes times,
-                 WaitingHost host);
+  /// `sleep` is how the host waits. `poll_seconds`: interval at which exchanges make progress meanwhile; 0: they make none.
+  FusionTraining(const Communicator& comm, const FusionConfig& config, const FusionModel& model, bool dense,
+                 std::vector<double> forward_seconds, std::function<void(double seconds)> sleep, double poll_seconds);
   FusionTraining(const FusionTraining&) = delete;
   FusionTraining& operator=(const FusionTraining&) = delete;
   /// Runs a backward pass and the next forward pass. Returns the seconds until the GPU has finished. All ranks start together.
@@ -67,8 +58,9 @@ class FusionTraining {
 
   Communicator comm_;
   FusedAllreduce fused_;
-  PassTimes times_;
-  WaitingHost host_;
+  std::vector<double> forward_seconds_;
+  std::function<void(double)> sleep_;
+  double poll_seconds_;
   std::array<std::string, 4> names_;
   std::array<RunInfo, 4> rows_;  ///< in the trace
 };

@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/origin.hpp"
 #include "bootstrap/launch.hpp"
 #include "checkpoint/hdf5_file.hpp"
 #include "cli/build_info.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
-#include "cli/named_compressors.hpp"
-#include "cli/named_option.hpp"
-#include "cli/named_threshold.hpp"
+#include "cli/named_options.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "communicator/communicator.hpp"
@@ -66,17 +65,11 @@ void print_gpus(const std::vector<int>& nearest) {
 
 /// Prints where each rank's progress thread would run, whatever the present setting is.
 void print_progress_threads(const detail::CommunicatorState& comm) {
-  switch (comm.settings.progress_thread) {
-    case ProgressThreadSetting::off:
-      fmt::print("\nprogress threads: none, WEIR_PROGRESS_THREAD is off. With on:\n");
-      break;
-    case ProgressThreadSetting::on:
-      fmt::print("\nprogress threads: WEIR_PROGRESS_THREAD is on\n");
-      break;
-    case ProgressThreadSetting::anywhere:
-      fmt::print("\nprogress threads: one for each rank, on any core, WEIR_PROGRESS_THREAD is anywhere. With on:\n");
-      break;
-  }
+  const ProgressThreadSetting setting = comm.settings.progress_thread;
+  fmt::print("\nprogress threads: {}\n", setting == ProgressThreadSetting::off ? "none, WEIR_PROGRESS_THREAD is off. With on:"
+                                         : setting == ProgressThreadSetting::on
+                                             ? "WEIR_PROGRESS_THREAD is on"
+                                             : "one for each rank, on any core, WEIR_PROGRESS_THREAD is anywhere. With on:");
   for (int rank = 0; rank < comm.topology.size(); ++rank) {
     const FreeCore place = free_core(comm.topology, rank);
     fmt::print("  rank {}: {}\n", rank,
@@ -112,8 +105,7 @@ std::string measured_read_ahead() {
 }
 
 void print_build_and_machine(const Communicator& comm, const std::vector<int>& nearest_gpus, const std::vector<int>& threads) {
-  const Version v = version();
-  fmt::print("weir {}.{}.{}\n", v.major, v.minor, v.patch);
+  fmt::print("weir {}\n", version_text());
   fmt::print("\nbuild\n");
   fmt::print("  type          {}\n", build_type);
   fmt::print("  compiler      {}\n", build_compiler);

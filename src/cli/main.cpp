@@ -5,6 +5,7 @@
 #include <string_view>
 #include <weir/weir.hpp>
 
+#include "base/origin.hpp"
 #include "cli/commands.hpp"
 #include "cli/mpi_start.hpp"
 
@@ -12,7 +13,7 @@ int main(int argc, char** argv) {
   using namespace weir::cli;
   CommandLine app("Weir: topology-aware sparse collectives");
   app.require_subcommand();
-  app.version(fmt::format("weir {}.{}.{}", weir::version().major, weir::version().minor, weir::version().patch));
+  app.version("weir " + weir::version_text());
   add_info(app);
   Command bench = app.add("bench", "Run a benchmark, which also measures a reference or a physical limit in the same run");
   bench.require_subcommand();
@@ -23,5 +24,5 @@ int main(int argc, char** argv) {
 
   // Like diff(1), so that scripts can tell a wrong command line from damaged or differing files.
   const bool of_files = argc > 1 && (argv[1] == std::string_view("checkpoint") || argv[1] == std::string_view("cache"));
-  return run_program(app, argc, argv, of_files ? std::optional(2) : std::nullopt);
+  return run_program(app, argc, argv, of_files ? 2 : 1);
 }

@@ -25,7 +25,7 @@ bool output_is_whole() {
   return false;
 }
 
-void no_memory() { print_error("weir: there is not enough memory for this: give smaller sizes, or start fewer ranks on a node\n"); }
+constexpr const char* no_memory = "there is not enough memory for this: give smaller sizes, or start fewer ranks on a node";
 
 }  // namespace
 
@@ -35,28 +35,28 @@ void start_mpi() {
   detail::start_mpi(threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
 }
 
-int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble) {
+int run_program(const CommandLine& line, int argc, const char* const* argv, int trouble) {
   int status = 0;
   bool all_alike = false;  // true: all ranks end with this status, and no rank waits for another
+  const auto fails = [&](const char* why, int with) {
+    print_error("weir: {}\n", why);
+    status = with;
+  };
   try {
     status = line.run(argc, argv);
   } catch (const ExitWith& end) {
     status = end.status();
     all_alike = true;
   } catch (const Error& error) {
-    print_error("weir: {}\n", error.what());
-    status = error.status() == WEIR_ERR_ARGUMENT ? wrong_command_line : trouble.value_or(1);
+    fails(error.what(), error.status() == WEIR_ERR_ARGUMENT ? wrong_command_line : trouble);
   } catch (const std::bad_alloc&) {
-    no_memory();
-    status = trouble.value_or(1);
+    fails(no_memory, trouble);
   } catch (const std::length_error&) {  // larger than any memory
-    no_memory();
-    status = trouble.value_or(1);
+    fails(no_memory, trouble);
   } catch (const std::exception& error) {
-    print_error("weir: {}\n", error.what());
-    status = trouble.value_or(1);
+    fails(error.what(), trouble);
   }
-  if (!output_is_whole() && status == 0) status = trouble.value_or(1);
+  if (!output_is_whole() && status == 0) status = trouble;
   int running = 0, finished = 0;
   MPI_Initialized(&running);
   MPI_Finalized(&finished);
@@ -65,8 +65,7 @@ int run_program(const CommandLine& line, int argc, const char* const* argv, std:
     try {
       detail::finalise_mpi();
     } catch (const Error& error) {
-      print_error("weir: {}\n", error.what());
-      status = trouble.value_or(1);
+      fails(error.what(), trouble);
     }
   }
   return status;

@@ -1,8 +1,6 @@
 // mpi_start.hpp: starts MPI for commands, and ends programs.
 #pragma once
 
-#include <optional>
-
 namespace weir::cli {
 
 class CommandLine;
@@ -13,6 +11,6 @@ void start_mpi();
 
 /// Runs the command line's action, prints errors, and finalises MPI if an action has started it. Returns the exit status: 2 if the
 /// command line is wrong; `trouble`, by default 1, if the action has failed or its output cannot be written.
-[[nodiscard]] int run_program(const CommandLine& line, int argc, const char* const* argv, std::optional<int> trouble = {});
+[[nodiscard]] int run_program(const CommandLine& line, int argc, const char* const* argv, int trouble = 1);
 
 }  // namespace weir::cli

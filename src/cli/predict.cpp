@@ -13,8 +13,7 @@
 #include "base/config_check.hpp"
 #include "base/error.hpp"
 #include "cli/commands.hpp"
-#include "cli/named_compressors.hpp"
-#include "cli/named_option.hpp"
+#include "cli/named_options.hpp"
 #include "cli/report.hpp"
 #include "collectives/allreduce.hpp"
 #include "model/choose.hpp"
@@ -59,11 +58,11 @@ Link parse_network(const std::string& text) {
               .exchange = *bandwidth,
               .shared = *bandwidth};
   }
-  fail(WEIR_ERR_ARGUMENT,
-       "--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a "
-       "second) and a latency (in ns, us, ms or s), "
-       "for example 25Gbit,5us",
-       text);
+  fail(
+      WEIR_ERR_ARGUMENT,
+      "--network is '{}': it must be a node's bandwidth (in kbit, Mbit, Gbit or Tbit a second) and a latency (in ns, us, ms or s), "
+      "for example 25Gbit,5us",
+      text);
 }
 
 struct Options {
@@ -126,8 +125,7 @@ std::string why_no_verdict(const Machine& machine, const Problem& problem, bool 
   if (problem.nodes > 1 && !network_given && machine.provenance.nodes < 2)
     return "no cheapest one is named, since nobody has measured the network between nodes: give it with --network 25Gbit,5us, say, "
            "or "
-           "start "
-           "`weir calibrate` with mpirun on two nodes or more";
+           "start `weir calibrate` with mpirun on two nodes or more";
   if (problem.nodes == 1 && machine.provenance.ranks < 2)
     return "no cheapest one is named, since nobody has measured this machine: start `weir calibrate` with mpirun";
   return "";
@@ -148,39 +146,33 @@ std::string verdict(const std::vector<Candidate>& list, const Allowed& allowed) 
                      dense.cost.seconds() / best.cost.seconds(), dense.algorithm);
 }
 
-Rows rows_of(const std::vector<Candidate>& list, const Allowed& allowed) {
-  const double dense = best_dense(list, allowed).cost.seconds();
-  Rows rows;
-  for (const Candidate& c : list) {
-    const std::string parameters =
-        c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
-    rows.push_back({{"algorithm", c.algorithm},
-                    {"compressor", c.compressor_name(allowed)},
-                    {"compressor_parameters", parameters},
-                    {"total_ms", c.cost.seconds() * 1e3},
-                    {"select_ms", c.cost.select * 1e3},
-                    {"in_node_ms", c.cost.in_node * 1e3},
-                    {"exchange_ms", c.cost.exchange * 1e3},
-                    {"apply_ms", c.cost.apply * 1e3},
-                    {"bytes_in_node", c.cost.bytes_in_node},
-                    {"bytes_across", c.cost.bytes_across},
-                    {"to_dense", c.cost.seconds() / dense}});
-  }
-  return rows;
-}
-
 /// What --json writes, and what is printed.
 struct Predictions {
-  Rows rows;
-  std::string verdict, chosen;  ///< chosen: the sum that `auto` takes; what an allreduce takes also depends on the plan
-  Rows shown{};                 ///< `rows`, with full names
+  Rows rows{};
+  std::vector<std::string> names{};  ///< full names, of each row
+  std::string verdict{}, chosen{};   ///< chosen: the sum that `auto` takes; what an allreduce takes also depends on the plan
 };
 
 Predictions predict_allreduce(const Machine& machine, const Problem& problem, const Allowed& allowed) {
   const std::vector<Candidate> list = predict(machine, problem, allowed);
-  Predictions result{rows_of(list, allowed), verdict(list, allowed), ""};
-  result.shown = result.rows;
-  for (std::size_t i = 0; i < list.size(); ++i) result.shown[i].set("name", full_name(list[i], allowed));
+  const double dense = best_dense(list, allowed).cost.seconds();
+  Predictions result{.verdict = verdict(list, allowed)};
+  for (const Candidate& c : list) {
+    const std::string parameters =
+        c.compressor < 0 ? "" : allowed.compressors[static_cast<std::size_t>(c.compressor)].parameters.text();
+    result.rows.push_back({{"algorithm", c.algorithm},
+                           {"compressor", c.compressor_name(allowed)},
+                           {"compressor_parameters", parameters},
+                           {"total_ms", c.cost.seconds() * 1e3},
+                           {"select_ms", c.cost.select * 1e3},
+                           {"in_node_ms", c.cost.in_node * 1e3},
+                           {"exchange_ms", c.cost.exchange * 1e3},
+                           {"apply_ms", c.cost.apply * 1e3},
+                           {"bytes_in_node", c.cost.bytes_in_node},
+                           {"bytes_across", c.cost.bytes_across},
+                           {"to_dense", c.cost.seconds() / dense}});
+    result.names.push_back(full_name(c, allowed));
+  }
   return result;
 }
 
@@ -227,10 +219,9 @@ Predictions predict_sums(const Machine& machine, Problem problem, SumType type) 
   add("allreduce", dense.algorithm, dense.cost.seconds(), dense.cost);
   std::stable_sort(result.rows.begin(), result.rows.end(),
                    [](const JsonValue& a, const JsonValue& b) { return number_of(a, "total_ms") < number_of(b, "total_ms"); });
-  result.shown = result.rows;
-  for (JsonValue& row : result.shown) {
+  for (const JsonValue& row : result.rows) {
     const std::string name = row.view().at("algorithm").string(), collective = row.view().at("collective").string();
-    row.set("name", fmt::format("{} {}", name == best.name ? '>' : ' ', collective == "sum" ? name : "allreduce, " + name));
+    result.names.push_back(fmt::format("{} {}", name == best.name ? '>' : ' ', collective == "sum" ? name : "allreduce, " + name));
   }
   const double best_ms = cost_of_sum(best, setting, sum).seconds * 1e3, dense_ms = dense.cost.seconds() * 1e3;
   result.chosen = best.name;
@@ -265,7 +256,8 @@ FoundMachine machine_of(const Options& options, const Settings& settings) {
 /// Returns `none` and the compressors that were named.
 Allowed allowed_by(const Options& options) {
   Allowed allowed;
-  const std::vector<std::string> names = names_all(options.compressors) ? all_compressors() : options.compressors;
+  const std::vector<std::string> names =
+      names_all(options.compressors) ? names_in(compress::compressor_registry()) : options.compressors;
   const std::vector<NamedCompressor> list = named_compressors(names, options.parameters);
   if (!list.empty()) allowed.compressors.emplace_back();
   for (const NamedCompressor& named : list) {
@@ -302,7 +294,9 @@ void run(const Options& options) {
              options.sum ? name_of(options.type) : "float32", options.density,
              count_text(static_cast<std::size_t>(options.nodes), "node"),
              count_text(static_cast<std::size_t>(options.ranks_per_node), "rank"));
-  (options.sum ? print_sums : print_allreduce)(predictions.shown);
+  Rows shown = predictions.rows;
+  for (std::size_t i = 0; i < shown.size(); ++i) shown[i].set("name", predictions.names[i]);
+  (options.sum ? print_sums : print_allreduce)(shown);
   fmt::print("\n{}\n", conclusion);
   if (!options.sum) fmt::print("These are prices only; what compressing does to accuracy: docs/compressors.md\n");
   if (options.json.empty()) return;
@@ -329,15 +323,13 @@ void add_predict(Command& app) {
   command.option("--ranks-per-node", options.ranks_per_node, "ranks on each node").between(1, 1024);
   const Option sum = command.flag("--sum", options.sum, "predict exact sparse sums, beside the fastest dense allreduce");
   add_named(command, "--type", options.type, "type of the elements of a sum").needs(sum);
-  std::vector<std::string> names = all_compressors();
-  names.insert(names.begin(), {"all", "none"});
   command
       .option("--compressor", options.compressors,
               "compressors to predict, each with every algorithm that carries it; none is always among them")
       .check([](const std::string& name) {
         return name.find('|') == std::string::npos ? "" : "'" + name + "': give names separated by spaces or commas, not by |";
       })
-      .one_of(names)
+      .one_of(names_in(compress::compressor_registry(), {"all", "none"}))
       .delimiter(',')
       .excludes(sum);
   add_compressor_parameters(command, options.parameters);

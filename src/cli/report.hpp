@@ -29,8 +29,16 @@ using Rows = std::vector<JsonValue>;
 /// Repeated measurements, by the name of the figure.
 using Samples = std::map<std::string_view, std::vector<double>>;
 
+/// Adds a measurement.
+template <class Number>
+void add(Samples& samples, std::string_view figure, Number value) {
+  samples[figure].push_back(static_cast<double>(value));
+}
+
 [[nodiscard]] double median(std::vector<double> values);
+[[nodiscard]] double mean(const std::vector<double>& values);
 [[nodiscard]] double minimum(const std::vector<double>& values);
+[[nodiscard]] double maximum(const std::vector<double>& values);
 /// Returns "a, b, c". Replaces fmt::join, which takes long to compile.
 template <class Words>
 std::string joined(const Words& words, std::string_view between = ", ") {

@@ -39,10 +39,7 @@ void cut(std::map<std::uint32_t, float>& entries, std::int64_t k, std::map<std::
     values.push_back(value);
   }
   rest = std::exchange(entries, {});
-  for (const std::uint32_t at : largest_entries(values, k)) {
-    entries[indices[at]] = values[at];
-    rest.erase(indices[at]);
-  }
+  for (const std::uint32_t at : largest_entries(values, k)) entries.insert(rest.extract(indices[at]));
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 #include <weir/datacache.hpp>
+
+#include "base/descriptor.hpp"
 
 namespace weir::cli {
 
@@ -25,10 +28,10 @@ class StoreServer {
  private:
   void accept_all();
 
-  int listener_ = -1, port_ = 0;
-  std::mutex mutex_;
-  std::vector<int> connections_;
-  std::vector<std::thread> threads_;
+  Descriptor listener_;
+  int port_ = 0;
+  std::list<Descriptor> connections_;
+  std::vector<std::thread> threads_;  // of the connections
   std::thread accepting_;
 };
 
@@ -36,20 +39,19 @@ class StoreServer {
 class StoreClient final : public SampleSource {
  public:
   StoreClient(std::string address, int port, std::int64_t samples, std::int64_t record_bytes);
-  ~StoreClient() override;
   [[nodiscard]] std::int64_t size() const override { return samples_; }
   [[nodiscard]] std::int64_t value_bytes() const override { return record_bytes_; }
   [[nodiscard]] std::string identity() const override;
   void read(std::int64_t first, std::int64_t count, std::vector<std::byte>& encoded, std::span<std::int64_t> sizes) override;
 
  private:
-  [[nodiscard]] int connection();
+  [[nodiscard]] Descriptor connection();
 
   std::string address_;
   int port_;
   std::int64_t samples_, record_bytes_;
   std::mutex mutex_;
-  std::vector<int> idle_;  // connections
+  std::vector<Descriptor> idle_;  // connections
 };
 
 /// Returns this host's address on the network that it sends through.

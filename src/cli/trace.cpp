@@ -54,7 +54,7 @@ void summarize(const Options& options) {
   Summarizer summarizer(traces.infos.front().ranks);
   for (std::size_t i = 0; i < traces.infos.size(); ++i) {
     summarizer.begin_rank(traces.infos[i].rank);
-    read_events(traces.infos[i], shifts[i], remarks, [&](const TraceEvent& event) { summarizer.take(event); });
+    read_events(traces.infos[i], shifts[i], remarks, [&](const JsonValue& event) { summarizer.take(event); });
   }
   const TraceSummary summary = summarizer.finish();
   print(remarks);

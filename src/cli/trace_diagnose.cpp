@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 
+#include "cli/report.hpp"
 namespace weir::cli {
 namespace {
 
@@ -127,20 +129,16 @@ class Case {
   }
 
   bool different_configuration() {
-    using Configuration = std::tuple<std::string, std::int64_t, std::string, std::string>;
     const auto configuration = [](const Member& m) {
-      return Configuration(m.call->name, m.call->count, m.call->type, m.call->algorithm);
-    };
-    const auto text = [](const Configuration& c) {
-      return fmt::format("'{}' of {} {} by {}", std::get<0>(c), std::get<1>(c), std::get<2>(c), std::get<3>(c));
+      return fmt::format("'{}' of {} {} by {}", m.call->name, m.call->count, m.call->type, m.call->algorithm);
     };
     for (const auto& [number, members] : runs_of_tags()) {
-      const Configuration usual = most_common(members, configuration);
+      const std::string usual = most_common(members, configuration);
       for (const Member& member : members) {
-        const Configuration its = configuration(member);
+        const std::string its = configuration(member);
         if (its == usual) continue;
         result_.verdict = fmt::format("rank {} runs {}, the others {}: run {} must be the same on all ranks", member.rank->rank,
-                                      text(its), text(usual), number.second);
+                                      its, usual, number.second);
         return true;
       }
     }
@@ -255,34 +253,31 @@ class Case {
   }
 
   void nothing_wrong() {
-    std::size_t in_flight = 0;
-    const RecordedCall* longest = nullptr;
-    const RecordedRank* whose = nullptr;
+    std::vector<Member> in_flight;
     for (const RecordedRank& rank : dumps_.ranks) {
       for (const RecordedCall& call : rank.calls) {
-        if (!call.in_flight()) continue;
-        ++in_flight;
-        if (longest == nullptr || call.awaited_ms > longest->awaited_ms) {
-          longest = &call;
-          whose = &rank;
-        }
+        if (call.in_flight()) in_flight.push_back({&rank, &call});
       }
     }
+    const auto longest = std::max_element(in_flight.begin(), in_flight.end(),
+                                          [](const Member& a, const Member& b) { return a.call->awaited_ms < b.call->awaited_ms; });
     const RecordedRank& first = dumps_.ranks.front();
     result_.verdict =
-        fmt::format("nothing is wrong in the dumps of {} of {} ranks, {}: {} run{} in flight", dumps_.ranks.size(), first.ranks,
+        fmt::format("nothing is wrong in the dumps of {} of {} ranks, {}: {} in flight", dumps_.ranks.size(), first.ranks,
                     first.was_asked_for() ? "which " + first.why.substr(0, first.why.rfind(" it")) : first_line(first.why),
-                    in_flight, in_flight == 1 ? "" : "s");
-    if (longest != nullptr && longest->awaited_rank >= 0)
+                    count_text(in_flight.size(), "run"));
+    if (longest != in_flight.end() && longest->call->awaited_rank >= 0)
       result_.verdict +=
-          fmt::format(", the longest wait so far {:.1f} ms (rank {} for rank {} in {}, stage {})", longest->awaited_ms, whose->rank,
-                      longest->awaited_rank, text_of(where(*longest)), longest->stage);
+          fmt::format(", the longest wait so far {:.1f} ms (rank {} for rank {} in {}, stage {})", longest->call->awaited_ms,
+                      longest->rank->rank, longest->call->awaited_rank, text_of(where(*longest->call)), longest->call->stage);
     if (!silent_.empty()) result_.verdict += fmt::format("; {} wrote none", list_of_ranks(silent_));
   }
 
   void add_evidence() {
+    std::set<const RecordedRank*> stuck;
     for (const auto& [run, members] : stuck_) {
       for (const Member& member : members) {
+        stuck.insert(member.rank);
         const RecordedCall& call = *member.call;
         std::string line = fmt::format("rank {}: {}", member.rank->rank, text_of(run));
         if (!call.algorithm.empty()) line += fmt::format(" ({}, {} {})", call.algorithm, call.count, call.type);
@@ -292,10 +287,7 @@ class Case {
       }
     }
     for (const RecordedRank& rank : dumps_.ranks) {
-      if (std::none_of(stuck_.begin(), stuck_.end(), [&](const auto& entry) {
-            return std::any_of(entry.second.begin(), entry.second.end(), [&](const Member& m) { return m.rank == &rank; });
-          }))
-        evidence(last_word(rank));
+      if (!stuck.contains(&rank)) evidence(last_word(rank));
     }
     for (const int rank : silent_) evidence(fmt::format("rank {} wrote no dump", rank));
     for (const int rank : dumps_.unreadable) evidence(fmt::format("rank {} wrote a dump that cannot be read", rank));

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <map>
@@ -38,73 +37,10 @@ std::string list(const std::vector<int>& numbers) {
   return text;
 }
 
-/// Converts microseconds of a trace to nanoseconds.
-std::int64_t nanoseconds(const JsonView& microseconds) { return std::llround(microseconds.number() * 1e3); }
-
 bool has(const JsonView& event, const char* key, const char* value) {
   const std::optional<JsonView> found = event.find(key);
   return found && *found == value;
 }
-
-/// Converts events of the file for a summary.
-class Translator {
- public:
-  /// Returns nothing if a summary does not use the event, or if it is the first half of a message.
-  std::optional<TraceEvent> translate(const JsonValue& whole, std::int64_t shift_ns) {
-    const JsonView event = whole.view();
-    const std::string phase = event.at("ph").string();
-    const auto argument = [&](const char* name) { return event.at("args").at(name); };
-    TraceEvent out;
-    if (const auto row = event.find("tid")) row->to(out.row);
-    if (const auto time = event.find("ts")) out.begin = out.end = nanoseconds(*time) + shift_ns;
-    if (phase == "M" && has(event, "name", "thread_name")) {
-      out.kind = TraceEvent::Kind::row;
-      argument("name").to(out.name);
-    } else if (phase == "i" && has(event, "cat", "test")) {
-      out.kind = TraceEvent::Kind::tested;
-      argument("for").to(out.name);
-      argument("ns").to(out.number);
-    } else if (phase == "i") {
-      out.kind = TraceEvent::Kind::left_out;
-      const std::string name = event.at("name").string();
-      const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), out.number);
-      if (error != std::errc{} || std::string_view(end) != " events left out") return {};
-    } else if (phase == "X") {
-      out.end += nanoseconds(event.at("dur"));
-      event.at("name").to(out.name);
-      const std::string category = event.at("cat").string();
-      if (category == "run") {
-        out.kind = TraceEvent::Kind::run;
-        argument("run").to(out.number);
-        argument("failed").to(out.failed);
-      } else if (category == "wait") {
-        out.kind = TraceEvent::Kind::wait;
-        argument("for").to(out.name);
-      } else if (category == "stage") {
-        out.kind = TraceEvent::Kind::stage;
-      } else {
-        return {};
-      }
-    } else if (phase == "e") {  // Weir writes both halves of a message together
-      const JsonView begun = begun_.view();
-      const std::optional<JsonView> id = begun.find("id");
-      if (!id || !(*id == event.at("id"))) return {};
-      out.kind = TraceEvent::Kind::message;
-      out.begin = nanoseconds(begun.at("ts")) + shift_ns;
-      out.sent = begun.at("name").string().starts_with("to ");
-      begun.at("args").at("bytes").to(out.number);
-      begun.at("args").at("peer").to(out.peer);
-      begun.at("args").at("level").to(out.level);
-    } else {
-      if (phase == "b") begun_ = whole;
-      return {};
-    }
-    return out;
-  }
-
- private:
-  JsonValue begun_;
-};
 
 /// Removes files of earlier runs. Adds remarks on these, and on a mixture of versions.
 template <class Info>
@@ -266,16 +202,24 @@ std::vector<TraceInfo> read_infos(const std::vector<RankFile>& files, Remarks& r
   return all;
 }
 
+void move_event(JsonValue& event, std::int64_t shift_ns, int rank, int ranks) {
+  if (const auto time = event.view().find("ts")) {
+    const std::int64_t moved = std::llround(time->number() * 1e3) + shift_ns;
+    event.set("ts", static_cast<double>(moved) / 1e3);
+  }
+  if (const auto id = event.view().find("id")) event.set("id", id->integer() * ranks + rank);
+}
+
 void read_events(const TraceInfo& info, std::int64_t shift_ns, Remarks& remarks,
-                 const std::function<void(const TraceEvent&)>& take) {
+                 const std::function<void(const JsonValue&)>& take) {
   TraceReader reader(info.path);
-  Translator translator;
-  try {
-    while (reader.next()) {
-      if (const auto event = translator.translate(reader.event(), shift_ns)) take(*event);
+  while (reader.next()) {
+    try {
+      move_event(reader.event(), shift_ns, info.rank, info.ranks);
+      take(reader.event());
+    } catch (const JsonError&) {
+      remarks.push_back(fmt::format("{} has an event that Weir has not written: left out", info.path.filename().string()));
     }
-  } catch (const JsonError& error) {
-    give_up("'{}' has an event that Weir has not written: {}", info.path.string(), reader.event().view().dump());
   }
   if (const std::string damage = reader.damage(); !damage.empty()) remarks.push_back(damage);
 }

@@ -45,20 +45,6 @@ struct TraceInfo : FileInfo {
   std::vector<ClockRound> rounds{};
 };
 
-/// An event that a summary uses.
-struct TraceEvent {
-  enum class Kind { row, run, stage, wait, tested, message, left_out };
-  Kind kind = Kind::row;
-  int row = 0;
-  std::string name{};               ///< of the row or stage; of wait and tested: the row waited for
-  std::int64_t begin = 0, end = 0;  ///< nanoseconds
-  std::int64_t number = 0;          ///< of the run; bytes of the message; number of events left out; nanoseconds in test()
-  bool failed = false;              ///< true if the run has failed
-  bool sent = false;                ///< true if the message was sent, false if received
-  int peer = -1;
-  std::string level{};
-};
-
 /// Reads a trace event by event.
 class TraceReader {
  public:
@@ -86,9 +72,11 @@ class TraceReader {
 /// Reads the headers of the newest run's traces. Adds remarks on files left out, on ranks without a trace, and on a mixture of
 /// versions.
 [[nodiscard]] std::vector<TraceInfo> read_infos(const std::vector<RankFile>& files, Remarks& remarks);
-/// Calls take(event) with every event, with times moved by `shift_ns`. Adds a remark if the file ends too early.
-void read_events(const TraceInfo& info, std::int64_t shift_ns, Remarks& remarks,
-                 const std::function<void(const TraceEvent&)>& take);
+/// Changes a rank's event for a trace of all `ranks`: moves its time by `shift_ns`, and gives its messages unique numbers.
+void move_event(JsonValue& event, std::int64_t shift_ns, int rank, int ranks);
+/// Calls take(event) with every event, moved by `shift_ns`. Adds remarks on events for which that throws JsonError, and on a file
+/// that ends too early.
+void read_events(const TraceInfo& info, std::int64_t shift_ns, Remarks& remarks, const std::function<void(const JsonValue&)>& take);
 
 /// One run of a plan or table call.
 struct RecordedCall {

@@ -138,14 +138,6 @@ std::string describe(const ClockOffset& offset, int reference) {
                      static_cast<double>(offset.half_width_ns) * 1e-3);
 }
 
-void move_event(JsonValue& event, std::int64_t shift_ns, int rank, int ranks) {
-  if (const auto time = event.view().find("ts")) {
-    const std::int64_t moved = std::llround(time->number() * 1e3) + shift_ns;
-    event.set("ts", static_cast<double>(moved) / 1e3);
-  }
-  if (const auto id = event.view().find("id")) event.set("id", id->integer() * ranks + rank);
-}
-
 void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets, const std::filesystem::path& output,
                   Remarks& remarks) {
   const std::vector<std::int64_t> shifts = shifts_of(traces, offsets);
@@ -161,19 +153,8 @@ void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset
   if (replaces) beside += ".tmp";
   std::ofstream out(beside);
   out << "[\n" << about(traces, offsets).view().dump();
-  for (std::size_t i = 0; i < traces.size(); ++i) {
-    TraceReader reader(traces[i].path);
-    while (reader.next()) {
-      try {
-        move_event(reader.event(), shifts[i], traces[i].rank, traces[i].ranks);
-      } catch (const JsonError&) {
-        remarks.push_back(fmt::format("{} has an event that Weir has not written: left out", traces[i].path.filename().string()));
-        continue;
-      }
-      out << ",\n" << reader.event().view().dump();
-    }
-    if (const std::string damage = reader.damage(); !damage.empty()) remarks.push_back(damage);
-  }
+  for (std::size_t i = 0; i < traces.size(); ++i)
+    read_events(traces[i], shifts[i], remarks, [&](const JsonValue& event) { out << ",\n" << event.view().dump(); });
   out << "\n]\n";
   out.close();
   const int reason = errno;

@@ -30,9 +30,6 @@ struct ClockOffset {
 /// Returns for example "rank 1: 12.5 us ahead of rank 0, within 3.0 us".
 [[nodiscard]] std::string describe(const ClockOffset& offset, int reference);
 
-/// Changes a rank's event for a trace of all `ranks`: moves its time by `shift_ns`, and gives its messages unique numbers.
-void move_event(JsonValue& event, std::int64_t shift_ns, int rank, int ranks);
-
 /// Writes `output`, which is either complete or unchanged. Throws std::runtime_error.
 void merge_traces(std::span<const TraceInfo> traces, std::span<const ClockOffset> offsets, const std::filesystem::path& output,
                   Remarks& remarks);

@@ -1,6 +1,8 @@
 #include "cli/trace_summary.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -16,6 +18,17 @@ constexpr double worth_telling = 0.05;     // share of the time with runs in fli
 constexpr int caller_row = Tracer::caller_row, setup_row = Tracer::setup_row;
 
 double seconds_of(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+/// Converts microseconds of a trace to nanoseconds.
+std::int64_t nanoseconds(const JsonView& microseconds) { return std::llround(microseconds.number() * 1e3); }
+
+/// Returns a text of an event, or "" if it has none.
+std::string text_of(const JsonView& event, const char* name) {
+  const std::optional<JsonView> text = event.find(name);
+  return text ? text->string() : "";
+}
+
+int row_of(const JsonView& event) { return static_cast<int>(event.at("tid").integer()); }
 
 /// Returns the time that lies both in `some`, which is disjoint and ascending, and in `others`.
 template <class Interval>
@@ -41,92 +54,101 @@ void Summarizer::begin_rank(int rank) {
   summary_.ranks.emplace_back().rank = rank;
 }
 
-void Summarizer::take(const TraceEvent& event) {
-  if (event.kind != TraceEvent::Kind::row) {
-    first_ = any_ ? std::min(first_, event.begin) : event.begin;
-    last_ = any_ ? std::max(last_, event.end) : event.end;
-    any_ = true;
+void Summarizer::take(const JsonValue& whole) {
+  const JsonView event = whole.view();
+  const std::string phase = event.at("ph").string(), name = text_of(event, "name"), category = text_of(event, "cat");
+  const auto argument = [&](const char* of) { return event.at("args").at(of); };
+  if (phase == "b") begun_ = whole;  // Weir writes both halves of a message together
+  if (phase == "M" && name == "thread_name") return add_row(row_of(event), argument("name").string());
+  if (phase != "i" && phase != "X" && phase != "e") return;
+  Interval time{nanoseconds(event.at("ts")), nanoseconds(event.at("ts"))};
+  if (phase == "X") time.end += nanoseconds(event.at("dur"));
+  RankSummary& rank = summary_.ranks.back();
+  if (phase == "i" && category == "test") {
+    tested_ += argument("ns").integer();
+    rank.waited_seconds += seconds_of(argument("ns").integer());
+  } else if (phase == "i") {
+    std::int64_t left_out = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), left_out);
+    if (error != std::errc{} || std::string_view(end) != " events left out") return;
+    rank.left_out += left_out;
+  } else if (category == "run") {
+    take_run(row_of(event), time, event.at("args"));
+  } else if (category == "wait") {
+    take_wait(time, argument("for").string());
+  } else if (category == "stage") {
+    take_stage(row(row_of(event)), time, name);
+  } else if (const auto id = begun_.view().find("id"); phase == "e" && id && *id == event.at("id")) {
+    time.begin = nanoseconds(begun_.view().at("ts"));
+    take_message(row(row_of(event)), time, begun_.view());
+  } else {
+    return;
   }
-  switch (event.kind) {
-    case TraceEvent::Kind::row:
-      return take_row(event);
-    case TraceEvent::Kind::stage:
-      return take_stage(event);
-    case TraceEvent::Kind::message:
-      return take_message(event);
-    case TraceEvent::Kind::run:
-      return take_run(event);
-    case TraceEvent::Kind::wait:
-      return take_wait(event);
-    case TraceEvent::Kind::tested:
-      tested_ += event.number;
-      summary_.ranks.back().waited_seconds += seconds_of(event.number);
-      return;
-    case TraceEvent::Kind::left_out:
-      summary_.ranks.back().left_out += event.number;
-  }
+  first_ = any_ ? std::min(first_, time.begin) : time.begin;
+  last_ = any_ ? std::max(last_, time.end) : time.end;
+  any_ = true;
 }
 
 /// Matches rows by name and by index among equal names: ranks make plans in the same order.
-void Summarizer::take_row(const TraceEvent& event) {
-  Row& row = rows_[event.row];
-  row.name = event.name;
-  const auto [place, fresh] = calls_.try_emplace({event.name, rows_of_name_[event.name]++}, nodes_.size());
-  if (fresh) nodes_.emplace_back().name = event.name;
+void Summarizer::add_row(int number, const std::string& name) {
+  Row& row = rows_[number];
+  row.name = name;
+  const auto [place, fresh] = calls_.try_emplace({name, rows_of_name_[name]++}, nodes_.size());
+  if (fresh) nodes_.emplace_back().name = name;
   row.node = place->second;
 }
 
 Summarizer::Row& Summarizer::row(int number) {
-  if (!rows_.contains(number)) take_row({.row = number, .name = "row " + std::to_string(number)});
+  if (!rows_.contains(number)) add_row(number, "row " + std::to_string(number));
   return rows_[number];
 }
 
 /// A stage comes after the stages inside it: those within its time are part of it.
-void Summarizer::take_stage(const TraceEvent& event) {
-  Row& row = this->row(event.row);
-  for (auto message = row.messages.rbegin(); message != row.messages.rend() && message->end >= event.begin; ++message) {
-    if (message->stage.empty()) message->stage = event.name;
+void Summarizer::take_stage(Row& row, const Interval& time, const std::string& name) {
+  for (auto message = row.messages.rbegin(); message != row.messages.rend() && message->end >= time.begin; ++message) {
+    if (message->stage.empty()) message->stage = name;
   }
-  Span span{event.begin, event.end, event.name, {}};
-  const auto inner = std::find_if(row.stages.begin(), row.stages.end(), [&](const Span& s) { return s.begin >= event.begin; });
+  Span span{time.begin, time.end, name, {}};
+  const auto inner = std::find_if(row.stages.begin(), row.stages.end(), [&](const Span& s) { return s.begin >= time.begin; });
   span.inner.assign(std::make_move_iterator(inner), std::make_move_iterator(row.stages.end()));
   row.stages.erase(inner, row.stages.end());
   row.stages.push_back(std::move(span));
 }
 
 /// A run waits for one message after another. For this message, it has waited since the previous one was done.
-void Summarizer::take_message(const TraceEvent& event) {
-  if (event.sent) {
-    Sent& sent = sent_[event.level];
+void Summarizer::take_message(Row& row, const Interval& time, const JsonView& begun) {
+  const JsonView about = begun.at("args");
+  if (begun.at("name").string().starts_with("to ")) {
+    Sent& sent = sent_[about.at("level").string()];
     ++sent.messages;
-    sent.bytes[summary_.ranks.back().rank] += event.number;
+    sent.bytes[summary_.ranks.back().rank] += about.at("bytes").integer();
   }
-  Row& row = this->row(event.row);
-  const std::int64_t before = row.messages.empty() ? event.begin : row.messages.back().end;
-  row.messages.push_back({std::min(std::max(event.begin, before), event.end), event.end, event.peer, {}});
+  const std::int64_t before = row.messages.empty() ? time.begin : row.messages.back().end;
+  const auto peer = static_cast<int>(about.at("peer").integer());
+  row.messages.push_back({std::min(std::max(time.begin, before), time.end), time.end, peer, {}});
 }
 
-void Summarizer::take_run(const TraceEvent& event) {
-  Row& row = this->row(event.row);
-  nodes_[row.node].seconds.push_back(static_cast<float>(seconds_of(event.end - event.begin)));
-  if (event.failed) ++nodes_[row.node].failed;
+void Summarizer::take_run(int number, const Interval& time, const JsonView& about) {
+  Row& row = this->row(number);
+  nodes_[row.node].seconds.push_back(static_cast<float>(seconds_of(time.end - time.begin)));
+  if (about.at("failed").boolean()) ++nodes_[row.node].failed;
   add(row.node, row.stages);
   row.stages.clear();
   // The work of start() itself, mostly selection, comes before the first message.
-  if (!row.messages.empty()) busy_.push_back({event.begin, row.messages.front().begin});
+  if (!row.messages.empty()) busy_.push_back({time.begin, row.messages.front().begin});
   row.previous = std::exchange(row.messages, {});
-  row.run = event.number;
-  if (event.row == setup_row) return;
+  row.run = about.at("run").integer();
+  if (number == setup_row) return;
 
-  Start& start = starts_[row.node][event.number];
-  if (start.ranks == 0 || event.begin < start.first) start.first = event.begin;
-  if (start.ranks == 0 || event.begin > start.last) {
-    start.last = event.begin;
+  Start& start = starts_[row.node][row.run];
+  if (start.ranks == 0 || time.begin < start.first) start.first = time.begin;
+  if (start.ranks == 0 || time.begin > start.last) {
+    start.last = time.begin;
     start.last_rank = summary_.ranks.back().rank;
   }
   ++start.ranks;
 
-  Interval flight{event.begin, event.end};  // runs come in the order of their ends
+  Interval flight = time;  // runs come in the order of their ends
   while (!in_flight_.empty() && in_flight_.back().end >= flight.begin) {
     flight.begin = std::min(flight.begin, in_flight_.back().begin);
     flight.end = std::max(flight.end, in_flight_.back().end);
@@ -135,20 +157,20 @@ void Summarizer::take_run(const TraceEvent& event) {
   in_flight_.push_back(flight);
 }
 
-void Summarizer::take_wait(const TraceEvent& event) {
+void Summarizer::take_wait(const Interval& time, const std::string& call) {
   RankSummary& rank = summary_.ranks.back();
-  rank.waited_seconds += seconds_of(event.end - event.begin);
-  if (!busy_.empty() && event.begin >= busy_.back().begin && event.begin - busy_.back().end < negligible)
-    busy_.back().end = std::max(busy_.back().end, event.end);
+  rank.waited_seconds += seconds_of(time.end - time.begin);
+  if (!busy_.empty() && time.begin >= busy_.back().begin && time.begin - busy_.back().end < negligible)
+    busy_.back().end = std::max(busy_.back().end, time.end);
   else
-    busy_.push_back({event.begin, event.end});
+    busy_.push_back(time);
   WaitSummary wait{
-      .seconds = seconds_of(event.end - event.begin), .at_seconds = seconds_of(event.begin), .rank = rank.rank, .call = event.name};
+      .seconds = seconds_of(time.end - time.begin), .at_seconds = seconds_of(time.begin), .rank = rank.rank, .call = call};
   for (const auto& [number, row] : rows_) {
-    if (row.name != event.name || number == caller_row) continue;
+    if (row.name != call || number == caller_row) continue;
     wait.run = row.run;
-    blame(wait, {event.begin, event.end}, row.previous);
-    blame(wait, {event.begin, event.end}, row.messages);
+    blame(wait, time, row.previous);
+    blame(wait, time, row.messages);
   }
   std::vector<WaitSummary>& waits = summary_.waits;
   const auto place = std::find_if(waits.begin(), waits.end(), [&](const WaitSummary& w) { return w.seconds < wait.seconds; });

@@ -69,8 +69,9 @@ class Summarizer {
   explicit Summarizer(int ranks) : ranks_(ranks) {}
 
   void begin_rank(int rank);
-  /// Takes events in the order of the file, with times on the common clock.
-  void take(const TraceEvent& event);
+  /// Takes events in the order of the file, with times on the common clock. Leaves out what a summary does not use. Throws
+  /// JsonError if one is not as Weir writes it.
+  void take(const JsonValue& event);
   [[nodiscard]] TraceSummary finish();
 
  private:
@@ -113,11 +114,11 @@ class Summarizer {
   };
 
   Row& row(int number);
-  void take_row(const TraceEvent& event);
-  void take_stage(const TraceEvent& event);
-  void take_message(const TraceEvent& event);
-  void take_run(const TraceEvent& event);
-  void take_wait(const TraceEvent& event);
+  void add_row(int number, const std::string& name);
+  void take_stage(Row& row, const Interval& time, const std::string& name);
+  void take_message(Row& row, const Interval& time, const JsonView& begun);
+  void take_run(int number, const Interval& time, const JsonView& about);
+  void take_wait(const Interval& time, const std::string& call);
   void blame(WaitSummary& wait, const Interval& time, const std::vector<Message>& messages);
   void add(std::size_t node, const std::vector<Span>& stages);
   std::size_t child(std::size_t node, const std::string& name);
@@ -126,6 +127,7 @@ class Summarizer {
   void compare_starts(TraceSummary& summary) const;
 
   int ranks_;
+  JsonValue begun_;          // the first half of the latest message
   std::map<int, Row> rows_;  // of this rank, like the members that follow
   std::map<std::string, int> rows_of_name_;
   std::vector<Interval> in_flight_;

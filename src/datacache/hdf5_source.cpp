@@ -1,6 +1,5 @@
 // Reads data sets of HDF5 files.
 #include <bit>
-#include <limits>
 
 #include "base/hdf5.hpp"
 #include "datacache/array_source.hpp"

@@ -1,7 +1,6 @@
 #include "datacache/store_file.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,12 +17,10 @@ StoreFile::StoreFile(std::string path)
       // O_NONBLOCK: otherwise open() of a pipe, which is refused below, waits for a writer.
       file_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (!file_) fail(WEIR_ERR_FILE, "cannot open {}: {}", path_, std::strerror(errno));
-  struct stat found {};
-  if (fstat(*file_, &found) != 0) fail(WEIR_ERR_FILE, "cannot read {}: {}", path_, std::strerror(errno));
-  if (!S_ISREG(found.st_mode)) fail(WEIR_ERR_FILE, "cannot read {}: it is no regular file", path_);
-  bytes_ = found.st_size;
-  seconds_ = found.st_mtim.tv_sec;
-  nanoseconds_ = found.st_mtim.tv_nsec;
+  const std::optional<FileStatus> found = status_of(file_);
+  if (!found) fail(WEIR_ERR_FILE, "cannot read {}: {}", path_, std::strerror(errno));
+  if (!found->regular) fail(WEIR_ERR_FILE, "cannot read {}: it is no regular file", path_);
+  opened_ = *found;
 }
 
 void StoreFile::read(std::int64_t at, std::span<std::byte> into) const {
@@ -32,18 +29,19 @@ void StoreFile::read(std::int64_t at, std::span<std::byte> into) const {
   at += static_cast<std::int64_t>(got);
   if (errno != 0) fail(WEIR_ERR_FILE, "cannot read {} at byte {}: {}", path_, at, std::strerror(errno));
   fail(WEIR_ERR_FILE, "{} ends at byte {}, {} bytes early: it has been cut off since it was opened with {} bytes", path_, at,
-       into.size() - got, bytes_);
+       into.size() - got, opened_.bytes);
 }
 
 void StoreFile::check_unchanged() const {
-  struct stat now {};
-  if (fstat(*file_, &now) != 0) fail(WEIR_ERR_FILE, "cannot look at {}: {}", path_, std::strerror(errno));
-  if (now.st_size != bytes_ || now.st_mtim.tv_sec != seconds_ || now.st_mtim.tv_nsec != nanoseconds_)
+  const std::optional<FileStatus> now = status_of(file_);
+  if (!now) fail(WEIR_ERR_FILE, "cannot look at {}: {}", path_, std::strerror(errno));
+  if (now->bytes != opened_.bytes || now->used != opened_.used)
     fail(WEIR_ERR_FILE, "{} was changed while it was in use: make a new cache for the new data", path_);
 }
 
 std::string StoreFile::stamp() const {
-  return fmt::format("{} {} bytes of {}.{:09}", file_name(path_), bytes_, seconds_, nanoseconds_);
+  return fmt::format("{} {} bytes of {}.{:09}", file_name(path_), opened_.bytes, opened_.used / 1'000'000'000,
+                     opened_.used % 1'000'000'000);
 }
 
 std::string one_line(std::string text) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/descriptor.hpp"
+#include "datacache/files.hpp"
 
 namespace weir::datacache {
 
@@ -20,7 +21,7 @@ class StoreFile {
   /// Throws if size or modification time have changed since the file was opened.
   void check_unchanged() const;
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::int64_t bytes() const { return opened_.bytes; }
   /// Returns name, size and modification time, for SampleSource::identity(). Leaves out the folder, because its path may differ
   /// between nodes.
   [[nodiscard]] std::string stamp() const;
@@ -28,7 +29,7 @@ class StoreFile {
  private:
   std::string path_;
   Descriptor file_;
-  std::int64_t bytes_ = 0, seconds_ = 0, nanoseconds_ = 0;
+  FileStatus opened_;
 };
 
 /// Returns the text without line ends and other control characters.

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/origin.hpp"
 #include "base/whole_file.hpp"
 
 namespace weir {
@@ -181,10 +182,9 @@ std::string FlightRecorder::to_json(std::string_view why, std::string_view in_fl
   std::string ranks = "[0";
   for (int rank = 1; rank < identity_.ranks; ++rank) ranks += fmt::format(", {}", rank);
   ranks += ']';
-  const Version weir = version();
   JsonValue dump;
   dump.set("version", dump_version);
-  dump.set("weir", {{"version", fmt::format("{}.{}.{}", weir.major, weir.minor, weir.patch)},
+  dump.set("weir", {{"version", version_text()},
                     {"run", fmt::format("{:016x}", identity_.run)},
                     {"communicator", identity_.communicator},
                     {"rank", identity_.rank},

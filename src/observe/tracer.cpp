@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "base/log.hpp"
+#include "base/origin.hpp"
 
 namespace weir {
 namespace {
@@ -76,16 +77,14 @@ Tracer::Tracer(const std::string& folder, const Identity& identity)
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) fail(WEIR_ERR_ARGUMENT, "{} cannot be written: {}", path_, std::strerror(errno));
   posted_.reserve(1024);
-  const Version weir = version();
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   buffer_ = fmt::format(
-      "[\n{{\"name\":\"weir_trace\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"version\":\"{}.{}.{}\",\"run\":\"{:016x}\","
+      "[\n{{\"name\":\"weir_trace\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"version\":\"{}\",\"run\":\"{:016x}\","
       "\"communicator\":{},\"rank\":{},\"ranks\":{},\"host\":{},\"start_ns\":{},\"unix_ns\":{}}}}},\n"
       "{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"name\":{}}}}},\n"
       "{{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":{},\"args\":{{\"sort_index\":{}}}}}",
-      pid_, weir.major, weir.minor, weir.patch, identity.run, identity.communicator, identity.rank, identity.ranks,
-      json_text(identity.host), nanoseconds(start_.time_since_epoch()),
-      std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count(), pid_,
+      pid_, version_text(), identity.run, identity.communicator, identity.rank, identity.ranks, json_text(identity.host),
+      nanoseconds(start_.time_since_epoch()), std::chrono::duration_cast<std::chrono::nanoseconds>(wall).count(), pid_,
       json_text(fmt::format("rank {} on {}", identity.rank, identity.host)), pid_, identity.rank);
   name_row(caller_row, "caller");
   name_row(setup_row, "setup");

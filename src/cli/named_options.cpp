@@ -1,4 +1,4 @@
-#include "cli/named_compressors.hpp"
+#include "cli/named_options.hpp"
 
 #include <fmt/core.h>
 
@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cli/command.hpp"
 #include "cli/report.hpp"
+#include "contribution/threshold.hpp"
 
 namespace weir::cli {
 namespace {
@@ -53,6 +54,20 @@ void check(const std::vector<std::string>& names, const std::vector<std::string>
 
 }  // namespace
 
+std::string help_of_threshold_parameters() {
+  std::string text;
+  for (const ThresholdRow* row : threshold_registry()) {
+    for (const ParameterInfo& info : row->parameters)
+      text += fmt::format("{}{} of {} (default {})", text.empty() ? "" : ", ", info.name, row->name, text_of(info, info.value));
+  }
+  return "parameters of the selection method, such as period=8: " + text;
+}
+
+std::pair<Option, Option> add_threshold(Command& command, std::string& threshold, std::string& parameters) {
+  return {command.option("--threshold", threshold, "selection method").one_of(names_in(threshold_registry())),
+          command.option("--threshold-parameters", parameters, help_of_threshold_parameters())};
+}
+
 Option add_compressor_parameters(Command& command, std::string& parameters) {
   return command.option(
       "--compressor-parameters", parameters,
@@ -66,12 +81,6 @@ Option add_algorithm_parameters(Command& command, std::string& parameters) {
 }
 
 bool names_all(const std::vector<std::string>& items) { return items == std::vector<std::string>{"all"}; }
-
-std::vector<std::string> all_compressors() {
-  std::vector<std::string> names;
-  for (const compress::CompressorRow* row : compress::compressor_registry()) names.emplace_back(row->name);
-  return names;
-}
 
 std::vector<NamedCompressor> named_compressors(const std::vector<std::string>& items, const std::string& parameters) {
   if (items.empty() && !parameters.empty())
