@@ -797,12 +797,14 @@ def places(store: Any, rank: int, size: int, members: Sequence[int]) -> List[int
     check(lib.weir_group_world(number, ranks))
     keys = [f"weir/place/{peer}" for peer in range(size)]
     store.compare_set(keys[rank], "", f"{number.value} {list(members)}")  # another process may take itself for this rank
-    cards = [card.decode().split(" ", 1) for card in (store.multi_get(keys) if store.has_extended_api() else map(store.get, keys))]
-    for place, theirs in cards:
-        if theirs != str(list(members)):
-            raise MismatchError(f"ranks disagree about the process group: this one makes it of ranks {list(members)}, rank {place} of "
-                                f"{theirs}")
-    found = [int(place) for place, _ in cards]
+    found = []
+    for some in (keys[:1], keys[1:]):  # of those that are there, before others are waited for
+        for card in store.multi_get(some) if some and store.has_extended_api() else map(store.get, some):
+            place, theirs = card.decode().split(" ", 1)
+            if theirs != str(list(members)):
+                raise MismatchError(f"ranks disagree about the process group: this one makes it of ranks {list(members)}, rank {place} "
+                                    f"of {theirs}")
+            found.append(int(place))
     if len(set(found)) != size or max(found) >= ranks.value:
         raise UnsupportedError(
             f"torch.distributed has {size} ranks here, and MPI has started this one as one of {ranks.value}: start all by one mpirun "
