@@ -392,6 +392,11 @@ def test_comparisons(comm, compared):
     assert (output == 1).all()
     future = dist.all_reduce(total, group=compared, async_op=True).get_future()
     assert (future.wait()[0] == comm.size**2).all()
+    # What a future calls cannot wait for the comparison.
+    future = dist.all_reduce(total, group=compared, async_op=True).get_future()
+    future = future.then(lambda done: dist.all_reduce(done.value()[0], group=compared, async_op=True))
+    future.wait().wait()
+    assert (total == comm.size**4).all()
     found = [None] * comm.size
     dist.all_gather_object(found, "x" * comm.rank, group=compared)
     dist.barrier(group=compared)

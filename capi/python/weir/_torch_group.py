@@ -51,6 +51,7 @@ class CallOf(ctypes.Structure):
     )
 
 
+here = threading.local()  # advances_calls: in the thread of a group
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 INT = ctypes.POINTER(ctypes.c_int32)
 for _name, _types in {
@@ -195,9 +196,7 @@ class Work(dist._Work):  # type: ignore[misc]
     def _start(self, kind: str, **fields: Any) -> int:
         """Starts a call. Tensors stand for their addresses, and are kept."""
         if self._group.compares and kind not in ("send", "receive", "turn") and not fields.get("in_turn"):
-            comparison = Comparison(self._group, kind, self._operation, fields)
-            self._keeps.append(comparison)
-            self._comparisons[self._started(comparison.call)] = comparison
+            self._compare(Comparison(self._group, kind, self._operation, fields))
         call = CallOf(kind=KINDS.index(kind))
         for field, value in fields.items():
             if isinstance(value, torch.Tensor):
@@ -213,6 +212,34 @@ class Work(dist._Work):  # type: ignore[misc]
         if fields.get("count", 0) * (self._group.size if "all_gather" in kind else 1) > MOST:
             raise ValueError(f"{self._name}: a call moves at most {MOST} elements")
         return self._started(call)
+
+    def _compare(self, comparison: Comparison) -> None:
+        """Has all ranks compare what they are about to call, and waits for it. What a future calls from the group's thread cannot wait
+        here, as that thread advances the calls: _settled() then looks at the comparison."""
+        self._keeps.append(comparison)
+        number = self._started(comparison.call)
+        if getattr(here, "advances_calls", False):
+            self._comparisons[number] = comparison
+            return
+        end = time.monotonic() + self._timeout
+        try:
+            while not self._group.wait(number, SLICE)[0]:
+                if time.monotonic() >= end:
+                    raise self._late(self._timeout)
+        except Error as error:
+            self._fail(error)
+            raise self._error from None
+        self._ids.remove(number)
+        self._group.forget(number)
+        text = comparison.verdict()
+        if text:
+            raise dist.DistBackendError(f"{self._name}: {text}")
+
+    def _late(self, seconds: float) -> Exception:
+        return dist.DistBackendError(
+            f"{self._name}: Timed out waiting {seconds * 1000:.0f}ms for the other ranks of the group: not all of them have called it, "
+            "or one of them has ended"
+        )
 
     def _started(self, call: CallOf) -> int:
         number = self._group.start(call)
@@ -277,10 +304,7 @@ class Work(dist._Work):  # type: ignore[misc]
         end = time.monotonic() + limit
         while not self._settled(min(SLICE, max(end - time.monotonic(), 0.0))):
             if time.monotonic() >= end:
-                raise dist.DistBackendError(
-                    f"{self._name}: Timed out waiting {limit * 1000:.0f}ms for the other ranks of the group: not all of them have "
-                    "called it, or one of them has ended"
-                )
+                raise self._late(limit)
         if self._error is not None:
             raise self._error
         return True
@@ -368,6 +392,7 @@ class Turns(Work):
 def hear(number: int) -> None:
     work = Calls.works.get(number)
     if work is not None:
+        here.advances_calls = True
         work._watch()
 
 
@@ -423,14 +448,14 @@ class Calls:
         if self.pointer is None or not Process.usable():
             return
         end = time.monotonic() + 1.0
-        for work in dict.fromkeys(work for work in Calls.works.values() if work._group is self):
+        for work in dict.fromkeys(work for work in Calls.works.copy().values() if work._group is self):
             work._settled(max(end - time.monotonic(), 0.0))
         left = ctypes.c_int32()
         pointer, self.pointer = self.pointer, None
         Calls.living.remove(self)
         check(lib.weir_group_destroy(pointer, 1.0, left))
         if left.value:
-            Process.kept.append([work for work in Calls.works.values() if work._group is self])
+            Process.kept.append([work for work in Calls.works.copy().values() if work._group is self])
             Process.ended = True
 
 
@@ -482,7 +507,11 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
     def _work(self, name: str, opts: Any, results: Any, kind: Type[Work] = Work) -> Any:
         seconds = opts.timeout.total_seconds() if opts is not None else -1.0
         self._sequence += 1
-        for old in list(itertools.islice(Calls.works.values(), 2)):  # perhaps nobody waits for them
+        try:
+            oldest = list(itertools.islice(Calls.works.values(), 2))  # perhaps nobody waits for them
+        except RuntimeError:  # a thread of a group has removed one meanwhile
+            oldest = []
+        for old in oldest:
             if old._thread == threading.get_ident():  # another thread may still be starting it
                 old._settled(0.0)
         work = kind(self._calls, name, seconds if seconds > 0 else self._timeout, results)
