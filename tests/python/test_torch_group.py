@@ -347,6 +347,23 @@ def test_futures_time_out(comm):
     dist.destroy_process_group(group)  # nothing is left in flight
 
 
+def test_ddp_that_times_out(comm):
+    if comm.size == 1:
+        return
+    group = dist.new_group(timeout=SHORT)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(10, 50), process_group=group)
+    if comm.rank == 0:
+        with pytest.raises(RuntimeError, match="all_reduce: Timed out waiting 1000ms"):
+            model(torch.ones(3, 10)).sum().backward()
+    else:
+        import time
+
+        time.sleep(1.5)
+        dist.all_reduce(torch.zeros(sum(parameter.numel() for parameter in model.parameters())), group=group)
+    dist.barrier()
+    dist.destroy_process_group(group)
+
+
 def test_calls_that_nobody_has_waited_for(comm):
     """The end of a group waits for them."""
     group = dist.new_group()

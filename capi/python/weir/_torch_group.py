@@ -191,6 +191,7 @@ class Work(dist._Work):  # type: ignore[misc]
         self._error: Optional[BaseException] = None
         self._source = -1
         self._thread = threading.get_ident()
+        self._trigger: Optional[Any] = None
         self._future: Optional[Any] = None
 
     def _start(self, kind: str, **fields: Any) -> int:
@@ -289,15 +290,14 @@ class Work(dist._Work):  # type: ignore[misc]
                 self._error = error
             self._keeps, self._at_end = [], []
             self._over.set()
-            future = self._future
-        if future is not None:
-            self._set(future)
+            trigger = self._trigger
+        if trigger is not None:
+            trigger.set_result(None)
 
-    def _set(self, future: Any) -> None:
+    def _outcome(self, _: Any) -> Any:
         if self._error is not None:
-            future.set_exception(self._error)
-        else:
-            future.set_result(self._results)
+            raise self._error
+        return self._results
 
     def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
         limit = timeout.total_seconds() if timeout else self._timeout
@@ -333,9 +333,11 @@ class Work(dist._Work):  # type: ignore[misc]
     def get_future(self) -> Any:
         with self._lock:
             if self._future is None:
-                self._future = torch.futures.Future()
+                # What set_exception() stores is a result to PyTorch's C++: DDP would take it for tensors, and crash.
+                self._trigger = torch.futures.Future()
+                self._future = self._trigger.then(self._outcome)
                 if self._over.is_set():
-                    self._set(self._future)
+                    self._trigger.set_result(None)
                     return self._future
         self._watch()
         return self._future
