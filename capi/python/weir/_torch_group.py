@@ -228,15 +228,14 @@ class Work(dist._Work):  # type: ignore[misc]
                 if time.monotonic() >= end:
                     raise self._late(self._timeout)
         except Error as error:
-            self._fail(error)
-            raise self._error from None
+            raise self._fail(error) from None
         self._ids.remove(number)
         self._group.forget(number)
         text = comparison.verdict()
         if text:
             raise dist.DistBackendError(f"{self._name}: {text}")
 
-    def _late(self, seconds: float) -> Exception:
+    def _late(self, seconds: float) -> Any:
         return dist.DistBackendError(
             f"{self._name}: Timed out waiting {seconds * 1000:.0f}ms for the other ranks of the group: not all of them have called it, "
             "or one of them has ended"
@@ -270,10 +269,11 @@ class Work(dist._Work):  # type: ignore[misc]
         self._end()
         return True
 
-    def _fail(self, error: Error) -> None:
+    def _fail(self, error: Error) -> BaseException:
         self._error = self._error or dist.DistBackendError(f"{self._name}: {error}")
         if error.status in (*BROKEN, Status.MISMATCH):  # MPI may still use them
             Process.kept.append(self._keeps)
+        return self._error
 
     def _end(self) -> None:
         with self._lock:
