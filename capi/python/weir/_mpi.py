@@ -67,11 +67,12 @@ def candidates(folder: pathlib.Path) -> Iterator[Tuple[str, str]]:
     """Yields what to load, and where that comes from."""
     for path in loaded():
         yield path, "loaded already"
-    for name in (NAME, *OTHER_NAMES):
-        yield name, "the loader's path"
+    yield NAME, "the loader's path"
     # The data files of PyPI's mpich go to lib, three folders above site-packages/weir.
     for place in dict.fromkeys((folder.parents[2], pathlib.Path(sys.prefix) / "lib")):
         yield str(place / NAME), "this environment"
+    for name in OTHER_NAMES:
+        yield name, "the loader's path"
 
 
 def find(folder: pathlib.Path) -> Mpi:

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ._handles import Process
+from ._handles import BROKEN, Process
 from ._library import check, lib
 from ._torch_sparse import Sum
 from ._torch_start import start_by_store
 from .communicator import initialise
-from ._types import Error, StateError, UnsupportedError
+from ._types import Error, MismatchError, StateError, Status, UnsupportedError
 
 C10D: Any = torch._C._distributed_c10d if dist.is_available() else None
 MOST = 2**31 - 1  # elements of a call: MPI counts by int
@@ -33,9 +33,11 @@ SLICE = 0.05  # seconds for which a wait may keep signals waiting
 KINDS = (
     "barrier broadcast all_reduce reduce all_gather all_gather_v gather scatter reduce_scatter all_to_all_v send receive turn"
 ).split()
+ROOTED = ("broadcast", "reduce", "gather", "scatter")
 OPERATIONS = {"SUM": 0, "AVG": 0, "PRODUCT": 1, "MIN": 2, "MAX": 3, "BAND": 4, "BOR": 5, "BXOR": 6}
 OF_BOOL = {"SUM": 5, "MAX": 5, "BOR": 5, "PRODUCT": 4, "MIN": 4, "BAND": 4, "BXOR": 6}
 NUMBERS = "uint8 int8 int16 int32 int64 uint16 uint32 uint64 float32 float64".split()  # types that are reduced, by their code
+TYPES = sorted({str(value) for value in vars(torch).values() if isinstance(value, torch.dtype)})
 BY_BYTES = {1: 0, 2: 5, 4: 6, 8: 7, 16: 10}  # codes of types that are only moved
 
 
@@ -49,6 +51,7 @@ class CallOf(ctypes.Structure):
     )
 
 
+here = threading.local()  # advances_calls: in the thread of a group
 FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 INT = ctypes.POINTER(ctypes.c_int32)
 for _name, _types in {
@@ -56,7 +59,7 @@ for _name, _types in {
     "create": [ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)],
     "start": [ctypes.c_void_p, ctypes.POINTER(CallOf), ctypes.POINTER(ctypes.c_int64)],
     "wait": [ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, INT, INT],
-    "notify": [ctypes.c_void_p, ctypes.c_int64, FUNCTION, INT],
+    "notify": [ctypes.c_void_p, ctypes.c_int64, ctypes.c_double, FUNCTION, INT],
     "forget": [ctypes.c_void_p, ctypes.c_int64],
     "destroy": [ctypes.c_void_p, ctypes.c_double, INT],
 }.items():
@@ -70,7 +73,17 @@ def host(tensor: Any) -> Any:
                          'backend, such as init_process_group("cpu:weir,cuda:nccl")')
     if tensor.layout != torch.strided:
         raise ValueError(f"the weir backend takes dense tensors here: this one has the layout {tensor.layout}")
-    return tensor.detach().resolve_conj().resolve_neg()
+    return tensor.detach()
+
+
+def plain(tensor: Any) -> bool:
+    """Returns whether memory has the elements one after another, and not what is still to be negated or conjugated."""
+    return bool(tensor.is_contiguous() and not tensor.is_neg() and not tensor.is_conj())
+
+
+def laid_out(tensor: Any) -> Any:
+    """Returns the tensor itself if it is plain, else a copy that is."""
+    return host(tensor).resolve_conj().resolve_neg().contiguous()
 
 
 def of_size(tensor: Any, elements: int, like: Any, what: str) -> Any:
@@ -88,7 +101,7 @@ def operand(tensor: Any, reduction: Any) -> Tuple[Any, int, int]:
     """Returns what is summed in place of a tensor: contiguous, perhaps of a wider type; and the codes of type and operation."""
     name = getattr(reduction, "op", reduction).name
     dtype = tensor.dtype
-    tensor = tensor.contiguous()
+    tensor = laid_out(tensor)
     if name not in OPERATIONS:
         raise ValueError(f"the weir backend has no {name}: use {', '.join(OPERATIONS)}")
     if dtype == torch.bool:
@@ -112,8 +125,8 @@ def settle(buffer: Any, tensor: Any, reduction: Any, ranks: int) -> None:
     if getattr(reduction, "op", reduction).name == "AVG":
         buffer.div_(ranks, rounding_mode=None if buffer.is_floating_point() else "trunc")
     if buffer.data_ptr() != tensor.data_ptr():
-        if tensor.is_complex():
-            tensor = torch.view_as_real(tensor)
+        if tensor.is_complex() and not buffer.is_complex():
+            buffer = torch.view_as_complex(buffer)
         tensor.copy_(buffer.view(tensor.dtype) if tensor.dtype == torch.bool else buffer)
 
 
@@ -123,6 +136,42 @@ def copy_parts(outputs: Sequence[Any], room: Any, counts: Sequence[int]) -> None
         output.copy_(part.view(output.shape))
 
 
+class Comparison:
+    """What all ranks of a group have called, for TORCH_DISTRIBUTED_DEBUG=DETAIL."""
+
+    def __init__(self, group: Calls, kind: str, name: str, fields: Dict[str, Any]) -> None:
+        tensor = fields.get("recv", fields.get("send"))
+        counts = [fields.get(which, [0] * group.size) for which in ("send_counts", "recv_counts")]
+        numbers = [KINDS.index(kind), 0 if tensor is None else TYPES.index(str(tensor.dtype)), fields.get("count", 0)]
+        numbers += [list(OPERATIONS).index(name) if name in OPERATIONS else -1, fields.get("peer", -1)]
+        self.mine = torch.tensor([*numbers, *counts[0], *counts[1]])
+        self.all = torch.empty((group.size, len(self.mine)), dtype=torch.int64)
+        self.call = CallOf(kind=KINDS.index("all_gather"), type=NUMBERS.index("int64"), count=len(self.mine))
+        self.call.send, self.call.recv = self.mine.data_ptr(), self.all.data_ptr()
+
+    @staticmethod
+    def told(numbers: List[int]) -> str:
+        kind, dtype, count, operation, root = numbers
+        text = KINDS[kind]
+        if count:
+            text += f" of {count} elements of {TYPES[dtype]}"
+        if operation >= 0:
+            text += f" by {list(OPERATIONS)[operation]}"
+        return text + (f" with root {root}" if KINDS[kind] in ROOTED else "")
+
+    def verdict(self) -> str:
+        """Returns how the ranks differ, once the call has finished; an empty text if they do not."""
+        heads = self.all[:, :5].tolist()
+        other = next((rank for rank, head in enumerate(heads) if head != heads[0]), None)
+        if other is not None:
+            return f"ranks of the group make different calls: rank 0 {self.told(heads[0])}, rank {other} {self.told(heads[other])}"
+        sends, receives = self.all[:, 5:].unflatten(1, (2, -1)).unbind(1)
+        for sender, receiver in (sends != receives.t()).nonzero().tolist():
+            return f"rank {sender} of the group sends {sends[sender, receiver]} elements to rank {receiver}, which expects " + str(
+                receives[receiver, sender].item())
+        return ""
+
+
 class Work(dist._Work):  # type: ignore[misc]
     """A call, or several that are waited for together."""
 
@@ -130,6 +179,8 @@ class Work(dist._Work):  # type: ignore[misc]
         super().__init__()
         self._group = group
         self._name = name
+        self._operation = ""
+        self._comparisons: Dict[int, Comparison] = {}
         self._timeout = timeout
         self._results = results
         self._ids: List[int] = []
@@ -140,10 +191,13 @@ class Work(dist._Work):  # type: ignore[misc]
         self._error: Optional[BaseException] = None
         self._source = -1
         self._thread = threading.get_ident()
+        self._trigger: Optional[Any] = None
         self._future: Optional[Any] = None
 
     def _start(self, kind: str, **fields: Any) -> int:
         """Starts a call. Tensors stand for their addresses, and are kept."""
+        if self._group.compares and kind not in ("send", "receive", "turn") and not fields.get("in_turn"):
+            self._compare(Comparison(self._group, kind, self._operation, fields))
         call = CallOf(kind=KINDS.index(kind))
         for field, value in fields.items():
             if isinstance(value, torch.Tensor):
@@ -158,6 +212,36 @@ class Work(dist._Work):  # type: ignore[misc]
             setattr(call, field, value)
         if fields.get("count", 0) * (self._group.size if "all_gather" in kind else 1) > MOST:
             raise ValueError(f"{self._name}: a call moves at most {MOST} elements")
+        return self._started(call)
+
+    def _compare(self, comparison: Comparison) -> None:
+        """Has all ranks compare what they are about to call, and waits for it. What a future calls from the group's thread cannot wait
+        here, as that thread advances the calls: _settled() then looks at the comparison."""
+        self._keeps.append(comparison)
+        number = self._started(comparison.call)
+        if getattr(here, "advances_calls", False):
+            self._comparisons[number] = comparison
+            return
+        end = time.monotonic() + self._timeout
+        try:
+            while not self._group.wait(number, SLICE)[0]:
+                if time.monotonic() >= end:
+                    raise self._late(self._timeout)
+        except Error as error:
+            raise self._fail(error) from None
+        self._ids.remove(number)
+        self._group.forget(number)
+        text = comparison.verdict()
+        if text:
+            raise dist.DistBackendError(f"{self._name}: {text}")
+
+    def _late(self, seconds: float) -> Any:
+        return dist.DistBackendError(
+            f"{self._name}: Timed out waiting {seconds * 1000:.0f}ms for the other ranks of the group: not all of them have called it, "
+            "or one of them has ended"
+        )
+
+    def _started(self, call: CallOf) -> int:
         number = self._group.start(call)
         self._ids.append(number)
         self._group.works[number] = self
@@ -173,13 +257,23 @@ class Work(dist._Work):  # type: ignore[misc]
             except Error as error:
                 if self._over.is_set():  # another thread has seen to it meanwhile
                     break
-                self._error = self._error or dist.DistBackendError(f"{self._name}: {error}")
+                self._fail(error)
                 continue
             if not done:
                 return False
             self._source = source
+            text = self._comparisons[number].verdict() if number in self._comparisons else ""
+            if text:
+                self._fail(MismatchError(text))
+                break
         self._end()
         return True
+
+    def _fail(self, error: Error) -> BaseException:
+        self._error = self._error or dist.DistBackendError(f"{self._name}: {error}")
+        if error.status in (*BROKEN, Status.MISMATCH):  # MPI may still use them
+            Process.kept.append(self._keeps)
+        return self._error
 
     def _end(self) -> None:
         with self._lock:
@@ -196,25 +290,21 @@ class Work(dist._Work):  # type: ignore[misc]
                 self._error = error
             self._keeps, self._at_end = [], []
             self._over.set()
-            future = self._future
-        if future is not None:
-            self._set(future)
+            trigger = self._trigger
+        if trigger is not None:
+            trigger.set_result(None)
 
-    def _set(self, future: Any) -> None:
+    def _outcome(self, _: Any) -> Any:
         if self._error is not None:
-            future.set_exception(self._error)
-        else:
-            future.set_result(self._results)
+            raise self._error
+        return self._results
 
     def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
         limit = timeout.total_seconds() if timeout else self._timeout
         end = time.monotonic() + limit
         while not self._settled(min(SLICE, max(end - time.monotonic(), 0.0))):
             if time.monotonic() >= end:
-                raise dist.DistBackendError(
-                    f"{self._name}: Timed out waiting {limit * 1000:.0f}ms for the other ranks of the group: not all of them have "
-                    "called it, or one of them has ended"
-                )
+                raise self._late(limit)
         if self._error is not None:
             raise self._error
         return True
@@ -243,9 +333,11 @@ class Work(dist._Work):  # type: ignore[misc]
     def get_future(self) -> Any:
         with self._lock:
             if self._future is None:
-                self._future = torch.futures.Future()
+                # What set_exception() stores is a result to PyTorch's C++: DDP would take it for tensors, and crash.
+                self._trigger = torch.futures.Future()
+                self._future = self._trigger.then(self._outcome)
                 if self._over.is_set():
-                    self._set(self._future)
+                    self._trigger.set_result(None)
                     return self._future
         self._watch()
         return self._future
@@ -253,8 +345,10 @@ class Work(dist._Work):  # type: ignore[misc]
     def _watch(self) -> None:
         """Ends the work as soon as its calls have finished: the group's thread calls this again for each of them."""
         for number in list(self._ids):
-            if self._over.is_set() or not self._group.notify(number):
+            if self._over.is_set() or not self._group.notify(number, self._timeout):
                 return
+            if number in self._comparisons and self._comparisons[number].verdict():
+                break
         self._settled(0.0)
 
 
@@ -268,7 +362,7 @@ class Turns(Work):
     def _begin(self, steps: Generator[int, None, None]) -> Turns:
         self._steps = steps
         self._turn = self._start("turn")
-        if self._group.notify(self._turn):
+        if self._group.notify(self._turn, self._timeout):
             self._watch()
         return self
 
@@ -278,7 +372,7 @@ class Turns(Work):
         try:
             with torch.no_grad():
                 while True:
-                    if not all(self._group.notify(number) for number in self._ids):
+                    if not all(self._group.notify(number, self._timeout) for number in self._ids):
                         return
                     for number in self._ids[1:]:
                         self._group.wait(number, 0.0)  # raises its error
@@ -287,8 +381,10 @@ class Turns(Work):
                     next(self._steps)
         except StopIteration:
             pass
+        except Error as error:
+            self._fail(error)
         except Exception as error:
-            self._error = dist.DistBackendError(f"{self._name}: {error}") if isinstance(error, Error) else error
+            self._error = error
         self._end()
 
     def _settled(self, seconds: float) -> bool:
@@ -298,6 +394,7 @@ class Turns(Work):
 def hear(number: int) -> None:
     work = Calls.works.get(number)
     if work is not None:
+        here.advances_calls = True
         work._watch()
 
 
@@ -313,6 +410,7 @@ class Calls:
     def __init__(self, ranks: Sequence[int], name: str) -> None:
         self.pointer: Optional[int] = None
         self.size = len(ranks)
+        self.compares = dist.get_debug_level() == dist.DebugLevel.DETAIL
         pointer = ctypes.c_void_p()
         numbers = (ctypes.c_int32 * len(ranks))(*ranks)
         check(lib.weir_group_create(numbers, len(ranks), zlib.crc32(name.encode()) % 32768, pointer))
@@ -334,11 +432,12 @@ class Calls:
         check(lib.weir_group_wait(self.pointer, number, seconds, done, source))
         return bool(done.value), source.value
 
-    def notify(self, number: int) -> bool:
-        """Returns whether the call has finished. If not, called_at_end() hears of its end."""
+    def notify(self, number: int, seconds: float) -> bool:
+        """Returns whether the call has finished. If not, called_at_end() hears of its end, which comes at most `seconds` after its
+        start."""
         done = ctypes.c_int32()
         if self.pointer is not None:
-            check(lib.weir_group_notify(self.pointer, number, called_at_end, done))
+            check(lib.weir_group_notify(self.pointer, number, seconds, called_at_end, done))
         return bool(done.value)
 
     def forget(self, number: int) -> None:
@@ -350,12 +449,15 @@ class Calls:
         """Ends the group. Calls that other ranks have not joined are left as they are; MPI then cannot be finalised."""
         if self.pointer is None or not Process.usable():
             return
+        end = time.monotonic() + 1.0
+        for work in dict.fromkeys(work for work in Calls.works.copy().values() if work._group is self):
+            work._settled(max(end - time.monotonic(), 0.0))
         left = ctypes.c_int32()
         pointer, self.pointer = self.pointer, None
         Calls.living.remove(self)
         check(lib.weir_group_destroy(pointer, 1.0, left))
         if left.value:
-            Process.kept.append([work for work in Calls.works.values() if work._group is self])
+            Process.kept.append([work for work in Calls.works.copy().values() if work._group is self])
             Process.ended = True
 
 
@@ -407,17 +509,25 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
     def _work(self, name: str, opts: Any, results: Any, kind: Type[Work] = Work) -> Any:
         seconds = opts.timeout.total_seconds() if opts is not None else -1.0
         self._sequence += 1
-        for old in list(itertools.islice(Calls.works.values(), 2)):  # perhaps nobody waits for them
+        try:
+            oldest = list(itertools.islice(Calls.works.values(), 2))  # perhaps nobody waits for them
+        except RuntimeError:  # a thread of a group has removed one meanwhile
+            oldest = []
+        for old in oldest:
             if old._thread == threading.get_ident():  # another thread may still be starting it
                 old._settled(0.0)
-        return kind(self._calls, name, seconds if seconds > 0 else self._timeout, results)
+        work = kind(self._calls, name, seconds if seconds > 0 else self._timeout, results)
+        reduction = getattr(opts, "reduceOp", None)
+        if reduction is not None:
+            work._operation = getattr(reduction, "op", reduction).name
+        return work
 
     def allreduce(self, tensors: Sequence[Any], opts: Any) -> Any:
         if any(tensor.layout == torch.sparse_coo for tensor in tensors):
             if len(tensors) != 1:
                 raise ValueError("all_reduce takes one sparse tensor at a time")
             return self.allreduce_sparse(tensors, opts)
-        operands = [(host(tensor), *operand(host(tensor), opts.reduceOp)) for tensor in tensors]
+        operands = [(host(tensor), *operand(tensor, opts.reduceOp)) for tensor in tensors]
         work = self._work("all_reduce", opts, list(tensors))
         for tensor, buffer, code, operation in operands:
             work._at_end.append(lambda buffer=buffer, tensor=tensor: settle(buffer, tensor, opts.reduceOp, self._ranks))
@@ -437,7 +547,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         return work._begin(Sum(work._start, tensor, self._me, self._ranks, divide).steps())
 
     def reduce(self, tensors: Sequence[Any], opts: Any) -> Any:
-        operands = [(host(tensor), *operand(host(tensor), opts.reduceOp)) for tensor in tensors]
+        operands = [(host(tensor), *operand(tensor, opts.reduceOp)) for tensor in tensors]
         work = self._work("reduce", opts, list(tensors))
         for tensor, buffer, code, operation in operands:
             if self._me == opts.rootRank:
@@ -446,7 +556,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         return work
 
     def broadcast(self, tensors: Sequence[Any], opts: Any) -> Any:
-        buffers = [host(tensor).contiguous() for tensor in tensors]
+        buffers = [laid_out(tensor) for tensor in tensors]
         work = self._work("broadcast", opts, list(tensors))
         for tensor, buffer in zip(tensors, buffers):
             if buffer.data_ptr() != tensor.data_ptr() and self._me != opts.rootRank:
@@ -467,7 +577,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
 
     def allgather(self, output_lists: Sequence[Sequence[Any]], inputs: Sequence[Any], opts: Any) -> Any:
         outputs = [self._outputs(output, tensor, "all_gather") for output, tensor in zip(output_lists, inputs)]
-        buffers = [host(tensor).contiguous() for tensor in inputs]
+        buffers = [laid_out(tensor) for tensor in inputs]
         work = self._work("all_gather", opts, [list(output) for output in output_lists])
         for output, buffer in zip(outputs, buffers):
             self._gathered(work, "all_gather", output, buffer)
@@ -479,11 +589,11 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
     def all_gather_single_coalesced(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
         pairs = []
         for output, tensor in zip(outputs, inputs):
-            buffer = host(tensor).contiguous()
+            buffer = laid_out(tensor)
             pairs.append((of_size(output, self._ranks * buffer.numel(), buffer, "all_gather_into_tensor: the output"), buffer))
         work = self._work("all_gather_into_tensor", opts, list(outputs))
         for output, buffer in pairs:
-            if output.is_contiguous():
+            if plain(output):
                 work._start("all_gather", send=buffer, recv=output, count=buffer.numel(), type=moved(buffer))
             else:
                 self._gathered(work, "all_gather", output.chunk(self._ranks), buffer)
@@ -496,7 +606,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         (tensor,) = inputs
         root = self._me == opts.rootRank
         outputs = self._outputs(output_lists[0], tensor, "gather") if root else []
-        buffer = host(tensor).contiguous()
+        buffer = laid_out(tensor)
         work = self._work("gather", opts, [list(outputs)])
         self._gathered(work, "gather", outputs, buffer, opts.rootRank)
         return work
@@ -509,8 +619,8 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         output = host(output)
         root = self._me == opts.rootRank
         parts = self._outputs(input_lists[0], output, "scatter") if root else []
-        send = torch.cat([part.reshape(-1) for part in parts]) if root else output
-        room = output.contiguous()
+        send = torch.cat([laid_out(part).reshape(-1) for part in parts]) if root else output
+        room = laid_out(output)
         work = self._work("scatter", opts, list(outputs))
         work._at_end.append(lambda: settle(room, output, dist.ReduceOp.SUM, 1))
         work._start("scatter", send=send, recv=room, count=room.numel(), type=moved(room), peer=opts.rootRank)
@@ -523,19 +633,19 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
             tensor = of_size(tensor, self._ranks * output.numel(), output, f"{name}: the input")
             shared = tensor.untyped_storage().data_ptr() == output.untyped_storage().data_ptr()
             send, code, operation = operand(tensor.clone() if shared else tensor, opts.reduceOp)
-            direct = output.is_contiguous() and send.dtype == output.dtype
+            direct = plain(output) and send.dtype == output.dtype
             room = output if direct else send.new_empty(send.numel() // self._ranks)
             pairs.append((output, room, send, code, operation))
         work = self._work(name, opts, list(outputs))
         for output, room, send, code, operation in pairs:
-            shaped = room if room is output else room.view(output.shape + room.shape[1:0])
+            shaped = room if room is output else room.view([*output.shape, *([2] if output.is_complex() else [])])
             work._at_end.append(lambda out=output, room=shaped: settle(room, out, opts.reduceOp, self._ranks))
             work._start("reduce_scatter", send=send, recv=room, count=room.numel(), type=code, operation=operation)
         return work
 
     def reduce_scatter(self, outputs: Sequence[Any], input_lists: Sequence[Sequence[Any]], opts: Any) -> Any:
         inputs = [
-            torch.cat([part.reshape(-1) for part in self._outputs(parts, output, "reduce_scatter")])
+            torch.cat([laid_out(part).reshape(-1) for part in self._outputs(parts, output, "reduce_scatter")])
             for output, parts in zip(outputs, input_lists)
         ]
         return self._reduce_scattered("reduce_scatter", outputs, inputs, opts)
@@ -549,7 +659,7 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
     def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any], opts: Any) -> Any:
         if len(outputs) != self._ranks or len(inputs) != self._ranks:
             raise ValueError(f"all_to_all takes {self._ranks} tensors in each list, one for each rank")
-        send = torch.cat([host(tensor).reshape(-1) for tensor in inputs])
+        send = torch.cat([laid_out(tensor).reshape(-1) for tensor in inputs])
         counts = [host(output).numel() for output in outputs]
         room = send.new_empty(sum(counts))
         if any(output.dtype != send.dtype for output in outputs):
@@ -573,11 +683,11 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         return [size * (tensor.numel() // rows if rows else 0) for size in sizes]
 
     def all_to_all_single(self, output: Any, tensor: Any, output_sizes: List[int], input_sizes: List[int], opts: Any) -> Any:
-        send, out = host(tensor).contiguous(), host(output)
+        send, out = laid_out(tensor), host(output)
         if out.dtype != send.dtype:
             raise ValueError(f"all_to_all_single: the output is of {out.dtype}, the input of {send.dtype}")
         sizes, counts = self._rows(send, input_sizes, "input"), self._rows(out, output_sizes, "output")
-        room = out.contiguous()
+        room = laid_out(out)
         work = self._work("all_to_all_single", opts, [output])
         work._at_end.append(lambda: settle(room, out, dist.ReduceOp.SUM, 1))
         work._start("all_to_all_v", send=send, recv=room, send_counts=sizes, recv_counts=counts, type=moved(send))
@@ -591,14 +701,14 @@ class Backend(C10D.Backend if C10D is not None else object):  # type: ignore[mis
         return host(tensors[0])
 
     def send(self, tensors: Sequence[Any], peer: int, tag: int) -> Any:
-        buffer = self._one(tensors, tag).contiguous()
+        buffer = laid_out(self._one(tensors, tag))
         work = self._work("send", None, list(tensors))
         work._start("send", send=buffer, count=buffer.numel(), type=moved(buffer), peer=peer, tag=tag)
         return work
 
     def recv(self, tensors: Sequence[Any], peer: int, tag: int) -> Any:
         tensor = self._one(tensors, tag)
-        room = tensor.contiguous()
+        room = laid_out(tensor)
         work = self._work("recv", None, list(tensors))
         work._at_end.append(lambda: settle(room, tensor, dist.ReduceOp.SUM, 1))
         work._start("receive", recv=room, count=room.numel(), type=moved(room), peer=peer, tag=tag)
@@ -711,13 +821,21 @@ if C10D is not None:
             setattr(Group, _function, delegate(_function, _options))
 
 
-def places(store: Any, rank: int, size: int) -> List[int]:
-    """Returns the places of the group's ranks in MPI_COMM_WORLD. Waits until all have come, as the store's timeout says."""
+def places(store: Any, rank: int, size: int, members: Sequence[int]) -> List[int]:
+    """Returns the places of the group's ranks in MPI_COMM_WORLD. Waits until all have come, as the store's timeout says. MismatchError
+    on all of them unless all name the same members."""
     number, ranks = ctypes.c_int32(), ctypes.c_int32()
     check(lib.weir_group_world(number, ranks))
-    store.set(f"weir/place/{rank}", str(number.value))
     keys = [f"weir/place/{peer}" for peer in range(size)]
-    found = list(map(int, store.multi_get(keys) if store.has_extended_api() else map(store.get, keys)))
+    store.compare_set(keys[rank], "", f"{number.value} {list(members)}")  # another process may take itself for this rank
+    found = []
+    for some in (keys[:1], keys[1:]):  # of those that are there, before others are waited for
+        for card in store.multi_get(some) if some and store.has_extended_api() else map(store.get, some):
+            place, theirs = card.decode().split(" ", 1)
+            if theirs != str(list(members)):
+                raise MismatchError(f"ranks disagree about the process group: this one makes it of ranks {list(members)}, rank {place} "
+                                    f"of {theirs}")
+            found.append(int(place))
     if len(set(found)) != size or max(found) >= ranks.value:
         raise UnsupportedError(
             f"torch.distributed has {size} ranks here, and MPI has started this one as one of {ranks.value}: start all by one mpirun "
@@ -731,10 +849,10 @@ def create(opts: Any, options: Any) -> Any:
     store, rank, size = opts.store, opts.group_rank, opts.group_size
     timeout = opts.timeout if isinstance(opts.timeout, datetime.timedelta) else datetime.timedelta(seconds=opts.timeout)
     if Process.number is None:  # nothing of Weir has started MPI yet
-        start_by_store(store, rank, size)
+        start_by_store(store, rank, size, timeout.total_seconds())
         initialise()
     Process.refuse_forks()
-    calls = Calls(places(store, rank, size), opts.group_id)
+    calls = Calls(places(store, rank, size, opts.global_ranks_in_group), opts.group_id)
     backend = Backend(calls, store, rank, size, timeout, options)
     alone = opts.process_group is None or opts.process_group.name() == "custom"
     return Group(store, rank, size, backend) if alone else backend

@@ -16,6 +16,7 @@ from ._types import ArgumentError, StateError, UnsupportedError
 from .communicator import Communicator, initialise
 
 NEEDED = (2, 15)  # of PyTorch, for the backend
+LONGEST = 300.0  # the default of WEIR_TIMEOUT
 SIOCGIFADDR = 0x8915  # of Linux: the address of a network interface
 
 
@@ -25,10 +26,11 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0) -> None:
+def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0, seconds: float = LONGEST) -> None:
     """Collective over the ranks of torch.distributed, or over the `ranks` that share `store`. If they are several, starts MPI for
-    them, whatever has started the processes: rank 0's address and a free port travel through PyTorch's store. Does nothing where
-    MPI runs already, or where its own launcher has started the processes."""
+    them, whatever has started the processes: rank 0's address and a free port travel through PyTorch's store. Waits for them as
+    WEIR_TIMEOUT says, or else at most `seconds`. Does nothing where MPI runs already, or where its own launcher has started the
+    processes."""
     if store is None:
         if not dist.is_available() or not dist.is_initialized():
             return
@@ -47,6 +49,8 @@ def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0) -> None:
     host, port = where.rsplit(" ", 1)
     ports = f"{port}-{min(int(port) + 15, 65535)}"
     ours = {"RANK": rank, "WORLD_SIZE": ranks, "MASTER_ADDR": host, "MASTER_PORT": port, "WEIR_PORTS": ports}
+    if 0 < seconds < LONGEST and "WEIR_TIMEOUT" not in os.environ:
+        ours["WEIR_TIMEOUT"] = seconds
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update({name: str(value) for name, value in ours.items()})
     try:

@@ -57,4 +57,6 @@ void detail::finalise_mpi() {
   require_success(MPI_Finalize(), "MPI_Finalize");
 }
 
+const char* detail::lost_rank() noexcept { return weir::lost_rank(); }
+
 }  // namespace weir
