@@ -389,6 +389,15 @@ def test_ranks_that_disagree_about_a_group(comm):
     dist.barrier()
 
 
+def test_a_rank_that_makes_no_group():
+    from weir._torch_group import places
+
+    store = dist.HashStore()
+    store.set_timeout(SHORT)
+    with pytest.raises(dist.DistBackendError, match=r"ranks \[7\] have not come to make the process group of ranks \[4, 7\]"):
+        places(store, 0, 2, [4, 7])
+
+
 @pytest.fixture
 def compared(monkeypatch):
     """A group that compares the calls of its ranks."""

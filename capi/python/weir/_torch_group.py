@@ -830,7 +830,12 @@ def places(store: Any, rank: int, size: int, members: Sequence[int]) -> List[int
     store.compare_set(keys[rank], "", f"{number.value} {list(members)}")  # another process may take itself for this rank
     found = []
     for some in (keys[:1], keys[1:]):  # of those that are there, before others are waited for
-        for card in store.multi_get(some) if some and store.has_extended_api() else map(store.get, some):
+        try:
+            cards = store.multi_get(some) if some and store.has_extended_api() else list(map(store.get, some))
+        except dist.DistStoreError as error:
+            late = [members[peer] if members else peer for peer, key in enumerate(keys) if not store.check([key])]
+            raise dist.DistBackendError(f"ranks {late} have not come to make the process group of ranks {list(members)}") from error
+        for card in cards:
             place, theirs = card.decode().split(" ", 1)
             if theirs != str(list(members)):
                 raise MismatchError(f"ranks disagree about the process group: this one makes it of ranks {list(members)}, rank {place} "
