@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.hpp"
 #include "cli/command.hpp"
 #include "compress/compressor.hpp"
 
