@@ -39,7 +39,6 @@ class NodeCards final : public Completion {
   /// longer.
   [[nodiscard]] bool reached_soon();
   [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
-  void idle() noexcept override { meeting_.idle(); }
   [[nodiscard]] std::string describe() const override;
   /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
   /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.
