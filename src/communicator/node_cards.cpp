@@ -1,7 +1,5 @@
 #include "communicator/node_cards.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/give_way.hpp"
@@ -36,7 +34,7 @@ bool NodeCards::reached_soon() {
 std::string NodeCards::describe() const {
   int missing = 0;
   while (missing + 1 < ranks_ && number(missing, published_).load(std::memory_order_relaxed) == published_) ++missing;
-  return fmt::format("rank {} in shared memory", missing);
+  return "rank " + std::to_string(missing) + " in shared memory";
 }
 
 }  // namespace weir::detail

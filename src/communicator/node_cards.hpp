@@ -16,8 +16,7 @@ namespace weir::detail {
 /// One card of each rank at a time. All ranks of the communicator are on this node, and they publish the same number of cards.
 class NodeCards final : public Completion {
  public:
-  /// Of each card.
-  static constexpr std::size_t alignment = 8;
+  static constexpr std::size_t alignment = 8;  ///< of each card
 
   /// Returns the bytes of memory that each rank needs for cards of at most `card` bytes.
   [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) {

@@ -32,8 +32,8 @@ static_assert(sizeof(SumCard) == card_bytes);
 
 /// Returns for how many entries of a rank a node has shared memory.
 std::int64_t shown_entries(const SparseSumConfig& config) {
-  constexpr std::int64_t usual = 4096;
-  return config.expected_entries > 0 ? config.expected_entries : std::min(usual, config.count);
+  constexpr std::int64_t usual = 4096, most = std::int64_t{1} << 40;
+  return config.expected_entries > 0 ? std::min(config.expected_entries, most) : std::min(usual, config.count);
 }
 
 /// Returns how many blocks have entries. The indices ascend.
@@ -415,7 +415,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
 };
 
 /// Takes memory of the node for the entries, if an algorithm may use it. Collective. Throws on all ranks if only that algorithm is
-/// wanted, and there is none.
+/// wanted, and the ranks are on several nodes.
 void take_shared_memory(CommunicatorState& comm, const Lease& lease, const SparseSumConfig& config) {
   const SumRow* const row = find_sum(config.algorithm);
   const int ranks = comm.topology.size(), nodes = comm.topology.node_count();

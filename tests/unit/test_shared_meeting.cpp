@@ -1,11 +1,10 @@
 // Tests meetings of threads through shared memory.
-#include "transport/shared_meeting.hpp"
-
 #include <array>
 #include <thread>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "transport/shared_meeting.hpp"
 
 namespace weir {
 
