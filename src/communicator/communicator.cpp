@@ -198,6 +198,8 @@ CommunicatorState::CardMemory CommunicatorState::exchange_in_place(const char* w
 }
 
 void CommunicatorState::run_body(const char* name, int tag, FramePool& frames, const std::function<task<void>(Channel)>& body) {
+  const auto inside = enter();
+  require_whole();
   Run run;
   TrafficCount traffic;
   run.name = name;

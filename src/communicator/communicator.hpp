@@ -55,6 +55,7 @@ struct CommunicatorState : std::enable_shared_from_this<CommunicatorState> {
     const std::byte* first;
     std::int64_t stride;
   };
+  /// The cards of all ranks, valid until the next call.
   template <class Card>
   class Cards {
    public:
