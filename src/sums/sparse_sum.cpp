@@ -414,10 +414,9 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   Entries<T> result_;
 };
 
-/// Takes memory of the node for the entries, if an algorithm may use it. Collective. Throws on all ranks if only that algorithm is
-/// wanted, and the ranks are on several nodes.
-void take_shared_memory(CommunicatorState& comm, const Lease& lease, const SparseSumConfig& config) {
-  const SumRow* const row = find_sum(config.algorithm);
+/// Takes memory of the node for the entries, if an algorithm may use it. `row` is the one that is wanted, null for automatic.
+/// Collective. Throws on all ranks if it needs that memory, and the ranks are on several nodes.
+void take_shared_memory(CommunicatorState& comm, const Lease& lease, const SparseSumConfig& config, const SumRow* row) {
   const int ranks = comm.topology.size(), nodes = comm.topology.node_count();
   if (ranks == 1 || (row != nullptr && !row->in_node)) return;
   if (row != nullptr && nodes > 1)
@@ -444,15 +443,17 @@ std::int64_t SparseSumImpl::range_begin(int rank) const {
 
 std::shared_ptr<SparseSumImpl> make_sparse_sum(const std::shared_ptr<CommunicatorState>& comm, const SparseSumConfig& config) {
   ConfigCard card;
+  const SumRow* row = nullptr;
   card.outcome = outcome_of([&] {
     check_fields(config);
     check_operation(config);
+    row = find_sum(config.algorithm);
     card.set_texts({config.algorithm});
     set_fields(card, config);
   });
   Lease lease = open_agreed(*comm, card, {"sum", card_fields<SparseSumConfig>(), {"algorithm"}}, config.name);
   static_cast<void>(comm->agreed_machine());
-  take_shared_memory(*comm, lease, config);
+  take_shared_memory(*comm, lease, config, row);
   std::shared_ptr<SparseSumImpl> made;
   comm->agree("making a sum", "sum", config.name, [&] {
     const auto make = [&]<class T>(T) { made = std::make_shared<TypedSum<T>>(comm, config, std::move(lease)); };
