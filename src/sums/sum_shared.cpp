@@ -92,7 +92,7 @@ SumNeed need_of_shared(const SumProblem& problem) {
 
 model::StepCost cost_of_shared(const model::Setting& setting, const SumProblem& problem) {
   const double ranks = problem.ranks, count = static_cast<double>(problem.count), list = static_cast<double>(problem.total) / ranks;
-  const double wait = setting.network.allgather(setting.all, 0).seconds;
+  const double wait = setting.network.all_to_all(setting.all, 0, problem.ranks).seconds;  // all look at all others
   if (!merges_parts(problem)) {
     const double share = problem.scatters ? 1 / ranks : 1;
     return {.seconds = wait + merge_seconds(setting, problem, list * share, count * share)};
