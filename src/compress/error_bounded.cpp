@@ -82,7 +82,6 @@ using SignedByteTag = hn::Rebind<std::int8_t, FloatTag>;
 using PlaneTag = hn::CappedTag<std::uint8_t, block_values>;
 using Floats = hn::Vec<FloatTag>;
 using Ints = hn::Vec<IntTag>;
-using Uints = hn::Vec<UintTag>;
 
 HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(FloatTag())); }
 

@@ -10,7 +10,6 @@ namespace weir {
 
 using compress::Carriage;
 using compress::Compressor;
-using compress::CompressorRow;
 
 namespace {
 

@@ -7,7 +7,8 @@
 namespace weir::sums {
 namespace {
 
-/// From so many entries of each rank on, ranks merge a part each. Fewer cost less than one more wait for each other.
+/// With at least so many entries of each rank, ranks merge a part each. Merging fewer takes less time than one more wait for each
+/// other.
 constexpr std::int64_t entries_for_parts = 2048;
 
 bool merges_parts(const SumProblem& problem) {
