@@ -40,14 +40,14 @@ class NodePipeline {
   task<void> reduce_scatter(Channel node, T* data) {
     for (std::int64_t step = 0; step <= steps_; ++step) {
       publish(node.rank(), data, step);
-      sum(node, data, step - 1);
+      finish(node, data, step - 1, {.sum = true});
       if (step < steps_) co_await meet(node);
     }
   }
   /// Every rank gets the owners' shards.
   task<void> allgather(Channel node, T* data) {
     for (std::int64_t step = 0; step <= steps_; ++step) {
-      show(node.rank(), data, step);
+      finish(node, data, step, {.show = true});
       take(node, data, step - 1);
       if (step < steps_) co_await meet(node);
     }
@@ -56,17 +56,21 @@ class NodePipeline {
   task<void> allreduce(Channel node, T* data) {
     for (std::int64_t step = 0; step <= steps_ + 1; ++step) {
       publish(node.rank(), data, step);
-      sum(node, data, step - 1);
-      if (factor_ != 1) scale(node.rank(), data, step - 1);
-      show(node.rank(), data, step - 1);
+      finish(node, data, step - 1, {.sum = true, .scale = factor_ != 1, .show = true});
       take(node, data, step - 2);
       if (step <= steps_) co_await meet(node);
     }
   }
 
  private:
-  // What a rank copies in a step stays in its second-level cache. Shorter blocks would not pay for the meeting.
-  static constexpr std::int64_t block_of_rank = (std::int64_t{1} << 18) / static_cast<std::int64_t>(sizeof(T)), least_block = 4096;
+  // What the ranks copy in a step stays in their caches. Shorter blocks would not pay for the meeting. A tile of sums stays in the
+  // first-level cache.
+  static constexpr std::int64_t block_of_rank = (std::int64_t{1} << 19) / static_cast<std::int64_t>(sizeof(T)), least_block = 4096,
+                                tile = 2048;
+
+  struct Work {
+    bool sum = false, scale = false, show = false;
+  };
 
   /// Returns the part of a shard in a step, empty before the first step and after the last.
   [[nodiscard]] PartRange block(int shard, std::int64_t step) const {
@@ -86,26 +90,22 @@ class NodePipeline {
       if (part.count() > 0) copy_values(threads_, data + part.begin, place(me, shard, step), part.count());
     }
   }
-  void sum(Channel node, T* data, std::int64_t step) {
+  /// Does what `work` says with my shard, tile by tile.
+  void finish(Channel node, T* data, std::int64_t step, Work work) {
     const int me = node.rank(), ranks = node.size();
     if (map_.mine() < 0) return;
     const PartRange part = block(me, step);
     threads_.run_ranges(part.count(), least_of_pass, line, [&](PartRange mine) {
-      for (int s = 1; s < ranks; ++s) {
-        const int from = (me - s + ranks) % ranks;
-        kernels::host::add(place(from, me, step) + mine.begin, data + part.begin + mine.begin, mine.count());
+      for (std::int64_t at = mine.begin; at < mine.end; at += tile) {
+        T* const values = data + part.begin + at;
+        const std::int64_t count = std::min(tile, mine.end - at);
+        if (work.sum) {
+          for (int s = 1; s < ranks; ++s) kernels::host::add(place((me - s + ranks) % ranks, me, step) + at, values, count);
+        }
+        if (work.scale) kernels::host::scale(values, count, factor_);
+        if (work.show) std::copy_n(values, count, place(me, me, step) + at);
       }
     });
-  }
-  void scale(int me, T* data, std::int64_t step) {
-    if (map_.mine() < 0) return;
-    const PartRange part = block(me, step);
-    kernels::host::scale(data + part.begin, part.count(), factor_);
-  }
-  void show(int me, const T* data, std::int64_t step) {
-    if (map_.mine() < 0) return;
-    const PartRange part = block(me, step);
-    if (part.count() > 0) copy_values(threads_, data + part.begin, place(me, me, step), part.count());
   }
   void take(Channel node, T* data, std::int64_t step) {
     const int me = node.rank();
