@@ -24,6 +24,7 @@ namespace {
 struct Options {
   int edge = 512, steps = 1000, every = 200;
   std::vector<double> relative = {1e-3, 1e-4};
+  bool rows = true;
   std::string algorithm, json;
 };
 
@@ -108,9 +109,12 @@ std::vector<std::unique_ptr<Way>> make_ways(const Options& options, const weir::
   ways.push_back(std::make_unique<WeirPlan>("Weir, dense_ring", comm, config));
   config.algorithm = options.algorithm;
   config.compressor = "error_bounded";
+  constexpr int least_row = 64;
+  const std::string row = options.rows && options.edge >= least_row ? ",row=" + std::to_string(options.edge) : "";
   for (const double relative : options.relative) {
-    config.compressor_parameters = "relative=" + text_of(relative);
-    ways.push_back(std::make_unique<WeirPlan>("Weir, " + config.compressor_parameters, comm, config, relative));
+    const std::string bound = "relative=" + text_of(relative);
+    config.compressor_parameters = bound + row;
+    ways.push_back(std::make_unique<WeirPlan>("Weir, " + bound, comm, config, relative));
   }
   return ways;
 }
@@ -259,6 +263,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1e-9, 1.0))
       ->delimiter(',')
       ->default_str("0.001,0.0001");
+  app.add_flag("--rows,!--no-rows", options.rows,
+               "tell error_bounded how long a row of cells is (the default, from 64 on), which saves bytes, or not");
   app.add_option("--algorithm", options.algorithm,
                  "what carries error_bounded: packed_reduce_scatter (between nodes the default), packed_allgather (within one)");
   app.add_option("--json", options.json, "where rank 0 writes what each average took");

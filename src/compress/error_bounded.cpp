@@ -15,6 +15,9 @@
 // are the number of bits, in two's complement, of the differences between neighbours in the block: all lowest bits come first, 8
 // bytes, then the next ones. Differences are in units. The block before is the last one that is not of floats; before the first
 // one, values are 0.
+//
+// With `row`, a value minus the one `row` values before it takes the place of the value in all that, in units: the Lorenzo
+// predictor in two dimensions. Where the message has no value there, or has one that is not a multiple, that one counts as 0.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/error_bounded.cpp"
 #include <hwy/foreach_target.h>
@@ -30,6 +33,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/buffer.hpp"
 #include "base/error.hpp"
 #include "codec/vectors-inl.hpp"
 #include "compress/compressor.hpp"
@@ -42,6 +46,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t block_values = 64;
 constexpr int most_bits = 24, too_many_bits = 32;  // of a difference; values below 2^22 units have no more
+constexpr int most_taken = 3;                      // bytes of the difference between blocks
 constexpr std::uint8_t of_floats = 0x80;
 constexpr std::int64_t trailer = 8;
 
@@ -100,6 +105,9 @@ HWY_INLINE Floats rounded(Floats x, Unit unit) {
   return hn::IfThenElse(hn::RebindMask(FloatTag(), stays(x, unit)), x, of_units(in_units(x, unit), unit.size));
 }
 
+/// Returns x in units, or 0 where x stays as it is.
+HWY_INLINE Ints known_units(Floats x, Unit unit) { return hn::IfThenElseZero(hn::Not(stays(x, unit)), in_units(x, unit)); }
+
 /// Stores step(values) for vectors of values. `out` may be `x`.
 template <class Step>
 HWY_INLINE void transform(const float* x, std::int64_t count, float* out, Step step) {
@@ -113,7 +121,37 @@ HWY_INLINE void transform(const float* x, std::int64_t count, float* out, Step s
   std::copy_n(padded, count - i, out + i);
 }
 
-/// A block in units. The first difference is 0.
+/// The last values of a message, as integers, as far back as a row is long. Blocks go around in memory.
+class Rows {
+ public:
+  explicit Rows(std::int64_t row)
+      : row_(row),
+        size_(row > 0 ? (row + 2 * block_values - 1) / block_values * block_values : 0),
+        values_(row > 0 ? size_ + block_values : 0) {}
+
+  /// Begins a message. Values before it are `value`.
+  void begin(std::int32_t value) {
+    at_ = 0;
+    std::fill_n(values_.data(), values_.size(), value);
+  }
+  /// Returns the values a row before the block.
+  [[nodiscard]] const std::int32_t* above() const { return values_.data() + (at_ < row_ ? at_ - row_ + size_ : at_ - row_); }
+  /// Returns where the values of the block go.
+  [[nodiscard]] std::int32_t* here() { return values_.data() + at_; }
+  /// Goes on to the next block.
+  void next() {
+    if (at_ == 0) std::copy_n(values_.data(), block_values, values_.data() + size_);  // what lies above may run past the end
+    at_ = at_ + block_values < size_ ? at_ + block_values : 0;
+  }
+  [[nodiscard]] explicit operator bool() const { return row_ > 0; }
+  [[nodiscard]] std::int64_t bytes() const { return values_.bytes(); }
+
+ private:
+  std::int64_t row_, size_, at_ = 0;
+  Buffer<std::int32_t> values_;
+};
+
+/// A block in units. With rows, each value is the difference from the one above. The first difference is 0.
 struct Differences {
   alignas(64) std::int32_t values[block_values];
   std::int32_t first, last;
@@ -125,7 +163,8 @@ struct Differences {
 constexpr float shift = 0x1.8p23F;
 constexpr std::int32_t shift_bits = 0x4b400000, range_bits = 0x4b000000;
 
-HWY_INLINE void take_differences(const float* x, Unit unit, Differences& block) {
+template <bool by_rows>
+HWY_INLINE void take_differences(const float* x, Unit unit, [[maybe_unused]] Rows& rows, Differences& block) {
   const FloatTag d;
   const IntTag di;
   const UintTag du;
@@ -135,26 +174,41 @@ HWY_INLINE void take_differences(const float* x, Unit unit, Differences& block) 
   const auto inverse = hn::Set(d, unit.inverse);
   Ints most = hn::Zero(di), outside = hn::Zero(di);
   Ints before = hn::Zero(di);  // its first lane is the last value of the vector before
+  constexpr std::int32_t zero = by_rows ? 0 : shift_bits;
+  const std::int32_t* const above = by_rows ? rows.above() : nullptr;
+  std::int32_t* const here = by_rows ? rows.here() : nullptr;
   for (std::int64_t i = 0; i < block_values; i += lanes()) {
-    const Ints units = hn::BitCast(di, hn::MulAdd(hn::LoadU(d, x + i), inverse, hn::Set(d, shift)));
+    const Ints shifted = hn::BitCast(di, hn::MulAdd(hn::LoadU(d, x + i), inverse, hn::Set(d, shift)));
+    outside = hn::Or(outside, hn::Xor(shifted, hn::Set(di, range_bits)));
+    Ints units = shifted;
+    if constexpr (by_rows) {
+      units = hn::Sub(shifted, hn::LoadU(di, above + i));
+      hn::StoreU(shifted, di, here + i);
+    }
     const Ints turned = hn::TableLookupLanes(units, left);
     if (i == 0) {
-      block.first = hn::GetLane(hn::Sub(units, hn::Set(di, shift_bits)));
+      block.first = hn::GetLane(hn::Sub(units, hn::Set(di, zero)));
       before = units;
     }
     const Ints difference = hn::Sub(units, hn::IfThenElse(first_lane, before, turned));
     most = hn::Or(most, hn::Xor(difference, hn::ShiftRight<31>(difference)));
-    outside = hn::Or(outside, hn::Xor(units, hn::Set(di, range_bits)));
     hn::Store(difference, di, block.values + i);
     before = turned;
   }
-  block.last = hn::GetLane(hn::Sub(before, hn::Set(di, shift_bits)));
+  block.last = hn::GetLane(hn::Sub(before, hn::Set(di, zero)));
   const Ints beyond = hn::BitCast(di, hn::ShiftRight<23>(hn::BitCast(du, outside)));
   const Ints all = hn::Or(most, hn::ShiftRight<31>(hn::Sub(hn::Zero(di), beyond)));
   const std::uint32_t largest = hn::GetLane(hn::MaxOfLanes(du, hn::BitCast(du, all)));
   const bool equal = largest == 0 && block.first == block.last;  // or else some are -1
   block.bits = equal ? 0 : static_cast<int>(std::bit_width(largest)) + 1;
   if (block.bits > most_bits || unit.most_rounded == 0) block.bits = too_many_bits;
+  if constexpr (by_rows) {
+    if (block.bits == too_many_bits) {
+      for (std::int64_t i = 0; i < block_values; i += lanes())
+        hn::StoreU(hn::Add(known_units(hn::LoadU(d, x + i), unit), hn::Set(di, shift_bits)), di, here + i);
+    }
+    rows.next();
+  }
 }
 
 /// Writes the lowest `bits` bits of 64 differences: 8 bytes of lowest bits, 8 bytes of the next, and so on.
@@ -237,7 +291,8 @@ HWY_INLINE Ints running_sums(Ints x) {
 class ErrorBounded final : public PackedCodec {
  public:
   /// The bound is `absolute`, or, if `relative` is above 0, that part of the range of the values.
-  ErrorBounded(double absolute, double relative) : relative_(relative) {
+  /// With `row`, values are also compared with those of the row before.
+  ErrorBounded(double absolute, double relative, std::int64_t row) : relative_(relative), rows_(row) {
     if (relative == 0) agreed_ = exponent_of(absolute);
   }
 
@@ -248,6 +303,7 @@ class ErrorBounded final : public PackedCodec {
   }
   [[nodiscard]] bool fixed_size() const override { return false; }
   [[nodiscard]] bool keeps_sums() const override { return true; }
+  [[nodiscard]] std::int64_t memory_bytes() const override { return rows_.bytes(); }
 
   [[nodiscard]] bool agrees() const override { return relative_ > 0; }
   [[nodiscard]] Agreement measure(const float* values, std::int64_t count) const override {
@@ -276,8 +332,38 @@ class ErrorBounded final : public PackedCodec {
   std::int64_t encode(const Draw&, std::int64_t /*first*/, const float* values, std::int64_t count, std::byte* out,
                       float* rest) override {
     if (count == 0) return 0;
+    return rows_ ? encode_blocks<true>(values, count, out, rest) : encode_blocks<false>(values, count, out, rest);
+  }
+
+  void decode(const std::byte* in, std::int64_t bytes, std::int64_t count, float* sum, bool add) override {
+    if (count == 0 && bytes == 0) return;
+    std::int32_t exponent[2] = {};
+    const std::int64_t end = bytes - trailer;
+    if (end >= 0) std::memcpy(exponent, in + end, trailer);
+    const bool known = (exponent[0] >= least_exponent && exponent[0] <= most_exponent) || exponent[0] == exact;
+    if (count == 0 || end <= 0 || !known || exponent[1] != 0)
+      fail(WEIR_ERR_TRANSPORT, "a message of {} values in {} bytes does not end with a unit", count, bytes);
+    const Unit unit(exponent[0]);
+    const std::int64_t used =
+        rows_ ? (add ? decode_blocks<true, true>(in, end, count, unit, sum) : decode_blocks<false, true>(in, end, count, unit, sum))
+              : (add ? decode_blocks<true, false>(in, end, count, unit, sum)
+                     : decode_blocks<false, false>(in, end, count, unit, sum));
+    if ((used + 7) / 8 * 8 != end)
+      fail(WEIR_ERR_TRANSPORT, "a message of {} values has {} bytes instead of {}", count, bytes, (used + 7) / 8 * 8 + trailer);
+  }
+
+ private:
+  [[nodiscard]] int exponent_of_range(const Agreement& words) const {
+    if (words[0] == 0) return exact;
+    return exponent_of(relative_ * (static_cast<double>(of_key(words[0])) + static_cast<double>(of_key(words[1]))));
+  }
+
+  /// Returns the bytes of the message.
+  template <bool by_rows>
+  std::int64_t encode_blocks(const float* values, std::int64_t count, std::byte* out, float* rest) {
     const std::int32_t exponent = agreed_ ? *agreed_ : exponent_of_range(measure(values, count));
     const Unit unit(exponent);
+    if constexpr (by_rows) rows_.begin(shift_bits);
     std::byte* to = out;
     std::int32_t before = 0;
     constexpr int at_once = 8;  // blocks: what one loop stores is in the cache when the next one loads it
@@ -286,11 +372,11 @@ class ErrorBounded final : public PackedCodec {
       const std::int64_t size = std::min(at_once * block_values, count - begin);
       for (std::int64_t i = 0; i < size; i += block_values) {
         if (size - i >= block_values) {
-          take_differences(values + begin + i, unit, blocks[i / block_values]);
+          take_differences<by_rows>(values + begin + i, unit, rows_, blocks[i / block_values]);
         } else {
           float padded[block_values];
           std::fill_n(std::copy_n(values + begin + i, size - i, padded), block_values - (size - i), values[begin + size - 1]);
-          take_differences(padded, unit, blocks[i / block_values]);
+          take_differences<by_rows>(padded, unit, rows_, blocks[i / block_values]);
         }
       }
       for (std::int64_t i = 0; i < size; i += block_values)
@@ -304,26 +390,6 @@ class ErrorBounded final : public PackedCodec {
     return to + trailer - out;
   }
 
-  void decode(const std::byte* in, std::int64_t bytes, std::int64_t count, float* sum, bool add) override {
-    if (count == 0 && bytes == 0) return;
-    std::int32_t exponent[2] = {};
-    const std::int64_t end = bytes - trailer;
-    if (end >= 0) std::memcpy(exponent, in + end, trailer);
-    const bool known = (exponent[0] >= least_exponent && exponent[0] <= most_exponent) || exponent[0] == exact;
-    if (count == 0 || end <= 0 || !known || exponent[1] != 0)
-      fail(WEIR_ERR_TRANSPORT, "a message of {} values in {} bytes does not end with a unit", count, bytes);
-    const std::int64_t used = add ? decode_blocks<true>(in, end, count, std::ldexp(1.0F, exponent[0]), sum)
-                                  : decode_blocks<false>(in, end, count, std::ldexp(1.0F, exponent[0]), sum);
-    if ((used + 7) / 8 * 8 != end)
-      fail(WEIR_ERR_TRANSPORT, "a message of {} values has {} bytes instead of {}", count, bytes, (used + 7) / 8 * 8 + trailer);
-  }
-
- private:
-  [[nodiscard]] int exponent_of_range(const Agreement& words) const {
-    if (words[0] == 0) return exact;
-    return exponent_of(relative_ * (static_cast<double>(of_key(words[0])) + static_cast<double>(of_key(words[1]))));
-  }
-
   /// Writes a block. Returns where it ends. Sets `before` to its last value, in units.
   HWY_INLINE std::byte* write(const Differences& block, const float* values, std::int64_t size, Unit unit, std::int32_t& before,
                               std::byte* to) const {
@@ -331,10 +397,10 @@ class ErrorBounded final : public PackedCodec {
         static_cast<std::int32_t>(static_cast<std::uint32_t>(block.first) - static_cast<std::uint32_t>(before));
     const std::uint32_t first = static_cast<std::uint32_t>(step) << 1 ^ static_cast<std::uint32_t>(step >> 31);
     const int bits = block.bits, taken = (static_cast<int>(std::bit_width(first)) + 7) / 8;
-    if (bits == too_many_bits || taken + 8 * bits >= static_cast<int>(sizeof(float)) * size) {
+    if (bits == too_many_bits || taken > most_taken || taken + 8 * bits >= static_cast<int>(sizeof(float)) * size) {
       float floats[block_values];
       transform(values, size, floats, [&](Floats x) HWY_ATTR { return rounded(x, unit); });
-      if (before == 0 && std::all_of(floats, floats + size, [](float x) { return x == 0; })) {
+      if (unit.most_rounded == 0 && std::all_of(floats, floats + size, [](float x) { return x == 0; })) {
         *to++ = std::byte{0};
         return to;
       }
@@ -351,10 +417,11 @@ class ErrorBounded final : public PackedCodec {
   }
 
   /// Returns the bytes of all blocks.
-  template <bool add>
-  std::int64_t decode_blocks(const std::byte* in, std::int64_t end, std::int64_t count, float unit, float* sum) const {
+  template <bool add, bool by_rows>
+  std::int64_t decode_blocks(const std::byte* in, std::int64_t end, std::int64_t count, Unit unit, float* sum) {
     const FloatTag d;
     const IntTag di;
+    if constexpr (by_rows) rows_.begin(0);
     Ints before = hn::Zero(di);
     std::int64_t at = 0;
     for (std::int64_t begin = 0; begin < count; begin += block_values) {
@@ -370,20 +437,22 @@ class ErrorBounded final : public PackedCodec {
       float padded[block_values];
       float* const to = size == block_values ? sum + begin : padded;
       if (add && size < block_values) std::fill_n(std::copy_n(sum + begin, size, padded), block_values - size, 0.0F);
-      if (floats && size == block_values) {
-        for (std::int64_t i = 0; i < block_values; i += lanes())
-          deliver<add>(wire::HWY_NAMESPACE::load_bytes(d, block + i * static_cast<std::int64_t>(sizeof(float))), to + i);
-      } else if (floats) {
+      if (floats) {
         float given[block_values] = {};
         std::memcpy(given, block, static_cast<std::size_t>(size) * sizeof(float));
-        for (std::int64_t i = 0; i < block_values; i += lanes()) deliver<add>(hn::LoadU(d, given + i), to + i);
+        for (std::int64_t i = 0; i < block_values; i += lanes()) {
+          const Floats values = hn::LoadU(d, given + i);
+          if constexpr (by_rows) hn::StoreU(known_units(values, unit), di, rows_.here() + i);
+          deliver<add>(values, to + i);
+        }
       } else {
         std::uint32_t first = 0;
         std::memcpy(&first, block, sizeof first);  // of the block, or of the trailer
         first &= (1U << 8 * taken) - 1;
         before = hn::Add(before, hn::Set(di, static_cast<std::int32_t>(first >> 1 ^ (0U - (first & 1)))));
-        before = decode_block<add>(block + taken, bits, unit, before, to);
+        before = decode_block<add, by_rows>(block + taken, bits, unit.size, before, to);
       }
+      if constexpr (by_rows) rows_.next();
       if (size < block_values) std::copy_n(padded, size, sum + begin);
     }
     return at;
@@ -400,12 +469,23 @@ class ErrorBounded final : public PackedCodec {
     return hn::Or(hn::ShiftLeft<8>(high), hn::PromoteTo(IntTag(), hn::LoadU(ByteTag(), bytes)));
   }
 
+  /// Delivers values `i` and following of a block. `units`: with rows, less those above.
+  template <bool add, bool by_rows>
+  HWY_INLINE void deliver_units(Ints units, float unit, std::int64_t i, float* to) {
+    if constexpr (by_rows) {
+      const IntTag d;
+      units = hn::Add(units, hn::LoadU(d, rows_.above() + i));
+      hn::StoreU(units, d, rows_.here() + i);
+    }
+    deliver<add>(of_units(units, unit), to + i);
+  }
+
   /// `before`: the first value, in units, in all lanes. Returns the last one.
-  template <bool add>
-  static HWY_INLINE Ints decode_block(const std::byte* in, int bits, float unit, Ints before, float* to) {
+  template <bool add, bool by_rows>
+  HWY_INLINE Ints decode_block(const std::byte* in, int bits, float unit, Ints before, float* to) {
     const IntTag di;
     if (bits == 0) {
-      for (std::int64_t i = 0; i < block_values; i += lanes()) deliver<add>(of_units(before, unit), to + i);
+      for (std::int64_t i = 0; i < block_values; i += lanes()) deliver_units<add, by_rows>(before, unit, i, to);
       return before;
     }
     alignas(64) std::uint8_t bytes[3 * block_values];
@@ -417,7 +497,7 @@ class ErrorBounded final : public PackedCodec {
       if (bits > 16) difference = below(difference, bytes + block_values + i);
       if (bits > 8) difference = below(difference, bytes + i);
       const Ints sums = running_sums(difference);
-      deliver<add>(of_units(hn::Add(before, sums), unit), to + i);
+      deliver_units<add, by_rows>(hn::Add(before, sums), unit, i, to);
       before = hn::Add(before, hn::TableLookupLanes(sums, last));
     }
     return before;
@@ -425,10 +505,11 @@ class ErrorBounded final : public PackedCodec {
 
   double relative_;
   std::optional<int> agreed_;  // the exponent of the unit
+  Rows rows_;
 };
 
 std::unique_ptr<PackedCodec> make_error_bounded(const Parameters& parameters) {
-  return std::make_unique<ErrorBounded>(parameters["absolute"], parameters["relative"]);
+  return std::make_unique<ErrorBounded>(parameters["absolute"], parameters["relative"], parameters.whole("row"));
 }
 
 }  // namespace
@@ -441,6 +522,11 @@ namespace {
 
 HWY_EXPORT(make_error_bounded);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_error_bounded)(parameters); }
+
+void check(const Parameters& given) {
+  const std::int64_t row = given.whole("row");
+  require(row == 0 || row >= 64, "compressor_parameters: row is {}: it must be 0, or at least 64", row);
+}
 
 constexpr std::array parameters = {
     ParameterInfo{.name = "absolute",
@@ -455,6 +541,12 @@ constexpr std::array parameters = {
                   .most = 1,
                   .doc = "the largest error, as a part of the range of all ranks' values; 0: `absolute` holds",
                   .whole = false},
+    ParameterInfo{
+        .name = "row",
+        .value = 0,
+        .least = 0,
+        .most = 1 << 24,
+        .doc = "values in a row of the grid, at least 64: each is also compared with the one in the row before; 0: it is not"},
 };
 
 }  // namespace
@@ -468,6 +560,7 @@ const CompressorRow error_bounded_row = {
     .encode_adds = 1.5,
     .decode_adds = 1.2,
     .usual_size = 0.25,  // smooth fields take less, noise at a tight bound more
+    .check = check,
     .codec = make,
 };
 

@@ -276,6 +276,14 @@ TEST_CASE("Parameters of chunked_topk that no chunk has are refused") {
   REQUIRE_THROWS_WITH(codec_of("chunked_topk", "values=bits3"), ContainsSubstring("one of bits2, bits4, bits8, float32"));
 }
 
+TEST_CASE("Rows that error_bounded cannot take are refused") {
+  REQUIRE_NOTHROW(codec_of("error_bounded", "row=64"));
+  for (const int row : {1, 63})
+    REQUIRE_THROWS_WITH(codec_of("error_bounded", fmt::format("row={}", row)), ContainsSubstring("it must be 0, or at least 64"));
+  for (const char* wrong : {"row=-64", "row=64.5", "row=16777217"})
+    REQUIRE_THROWS_WITH(codec_of("error_bounded", wrong), ContainsSubstring("row"));
+}
+
 TEST_CASE("Odd vectors in every format, and messages that lie") {
   const std::vector<std::vector<float>> vectors = odd_vectors();
   std::vector<std::unique_ptr<PackedCodec>> codecs;

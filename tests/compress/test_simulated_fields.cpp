@@ -72,6 +72,18 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("with rows, a reaction takes a quarter of its bytes in all its steps") {
+  for (const int steps : {1, 20, 100, 500, 3000}) {
+    const Reaction fields = react(257, 255, steps);
+    for (const std::vector<float>* field : {&fields.u, &fields.v}) {
+      const auto [worst, bytes] = worst_and_bytes("relative=0.001,row=257", *field);
+      INFO(steps << " steps: " << bytes << " bytes");
+      CHECK(worst <= reference::bound_of(*field, 0, 0.001));
+      CHECK(bytes <= std::ssize(*field));
+    }
+  }
+}
+
 TEST_CASE("waves on odd grids take a quarter of their bytes at a thousandth of their range") {
   for (const auto& [width, height, depth] : {std::tuple{1023, 257, 1}, {255, 511, 1}, {101, 61, 67}, {127, 65, 33}}) {
     for (const double periods : {0.5, 1.0, 2.0}) {
