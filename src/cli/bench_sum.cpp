@@ -108,8 +108,9 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
   if (names == std::vector<std::string>{"all"}) {
     names = {"auto"};
     for (const sums::SumRow* row : sums::sum_registry()) {
-      const bool has_lists = !row->in_node || comm.state()->topology.node_count() == 1;
-      if (has_lists && (row->keeps_terms || !sums::keeps_terms(options.operation, options.type))) names.emplace_back(row->name);
+      if (sums::has_place(*row, comm.state()->topology) &&
+          (row->keeps_terms || !sums::keeps_terms(options.operation, options.type)))
+        names.emplace_back(row->name);
     }
   }
   std::vector<SparseSum> made;

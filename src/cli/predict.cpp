@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -199,7 +200,9 @@ Predictions predict_sums(const Machine& machine, Problem problem, SumType type) 
   const Candidate& dense = best_dense(list, {});
   const model::Setting setting(machine, problem);
   sums::SumProblem sum{problem.ranks, problem.count, problem.ranks * problem.k, problem.k, problem.value_bytes};
-  sum.shown = problem.nodes == 1 && problem.ranks > 1;
+  const int per_node = problem.largest_node;
+  const bool alike = problem.smallest_node == per_node && std::has_single_bit(static_cast<unsigned>(per_node));
+  if (per_node > 1 && (problem.nodes == 1 || alike)) sum.per_node = per_node;
   const sums::SumRow& best = choose_sum(setting, sum);
 
   Predictions result;

@@ -9,10 +9,11 @@ namespace weir::detail {
 
 NodeCards::NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology)
     : memory_(memory),
-      meeting_(memory.of(0), topology.size()),
+      meeting_(memory.of(0), static_cast<int>(topology.node_peers().size())),
       slot_bytes_(round_up(first_byte + card)),
-      rank_(topology.rank()),
-      ranks_(topology.size()),
+      peers_(topology.node_peers()),
+      rank_(topology.local_rank(topology.rank())),
+      ranks_(static_cast<int>(peers_.size())),
       spins_(ranks_per_core(topology) > 1 ? 0 : usual_spins) {}
 
 void NodeCards::clear() noexcept {
@@ -34,7 +35,7 @@ bool NodeCards::reached_soon() {
 std::string NodeCards::describe() const {
   int missing = 0;
   while (missing + 1 < ranks_ && number(missing, published_).load(std::memory_order_relaxed) == published_) ++missing;
-  return "rank " + std::to_string(missing) + " in shared memory";
+  return "rank " + std::to_string(peers_[static_cast<std::size_t>(missing)]) + " in shared memory";
 }
 
 }  // namespace weir::detail

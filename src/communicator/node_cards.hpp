@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/completion.hpp"
@@ -13,7 +14,7 @@
 
 namespace weir::detail {
 
-/// One card of each rank at a time. All ranks of the communicator are on this node, and they publish the same number of cards.
+/// One card of each rank of a node at a time. They publish the same number of cards. Here, ranks are numbered in the node.
 class NodeCards final : public Completion {
  public:
   static constexpr std::size_t alignment = 8;  ///< of each card
@@ -23,7 +24,8 @@ class NodeCards final : public Completion {
     return SharedMeeting::bytes + 2 * round_up(first_byte + card);
   }
 
-  /// `memory` has memory_for(card) bytes of each rank. Call clear() on all ranks before any of them publishes.
+  /// `memory` has memory_for(card) bytes of each rank, and `topology` outlives the object. Call clear() on all ranks before any of
+  /// them publishes.
   NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology);
   /// Clears this rank's part of the memory.
   void clear() noexcept;
@@ -65,6 +67,7 @@ class NodeCards final : public Completion {
   SharedMemory memory_;
   SharedMeeting meeting_;
   std::int64_t slot_bytes_;
+  std::span<const int> peers_;
   int rank_, ranks_, spins_;
   std::uint64_t published_ = 0;
 };

@@ -1,4 +1,5 @@
-// node_lists.hpp: the entries that the ranks of one node show each other in shared memory, instead of sending them.
+// node_lists.hpp: the entries that the ranks of a node show each other in shared memory, instead of sending them. Here, ranks are
+// numbered in the node.
 //
 // A rank that starts its next run has ended the last one, and each run waits until all ranks have started it. So a rank writes its
 // entries to two places by turns: others may still read those of the last run, but none reads those of the run before. The sums of
@@ -16,22 +17,29 @@ namespace weir::sums {
 template <class T>
 class NodeLists {
  public:
-  /// Returns the bytes of memory that each rank needs for lists of at most `capacity` entries, and cards of `card` bytes.
+  /// What a rank says of the sum of its part.
+  struct PartCard {
+    std::int64_t entries = 0;
+    std::int64_t failed = 0;
+  };
+
+  /// Returns the bytes of memory that each rank needs for lists of at most `capacity` entries, and cards of `card` bytes. The node
+  /// has `ranks` ranks.
   [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t capacity, int ranks, std::int64_t card) {
-    return detail::NodeCards::memory_for(card) + detail::NodeCards::memory_for(sizeof(std::int64_t)) + 2 * list_bytes(capacity) +
+    return detail::NodeCards::memory_for(card) + detail::NodeCards::memory_for(sizeof(PartCard)) + 2 * list_bytes(capacity) +
            list_bytes(part_capacity(capacity, ranks));
   }
 
   /// `memory` has memory_for() bytes of each rank. Make it on all ranks before any of them uses it.
   NodeLists(const SharedMemory& memory, std::int64_t capacity, const Topology& topology, std::int64_t card)
       : cards(memory, card, topology),
-        part_counts(memory.from(detail::NodeCards::memory_for(card)), sizeof(std::int64_t), topology),
-        lists_(memory.from(detail::NodeCards::memory_for(card) + detail::NodeCards::memory_for(sizeof(std::int64_t)))),
+        part_cards(memory.from(detail::NodeCards::memory_for(card)), sizeof(PartCard), topology),
+        lists_(memory.from(detail::NodeCards::memory_for(card) + detail::NodeCards::memory_for(sizeof(PartCard)))),
         capacity_(capacity),
-        part_capacity_(part_capacity(capacity, topology.size())),
-        rank_(topology.rank()) {
+        part_capacity_(part_capacity(capacity, static_cast<int>(topology.node_peers().size()))),
+        rank_(topology.local_rank(topology.rank())) {
     cards.clear();
-    part_counts.clear();
+    part_cards.clear();
   }
 
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
@@ -49,11 +57,28 @@ class NodeLists {
   void show_part(const Entries<T>& sum) { copy(sum, part(rank_), part_capacity_); }
   /// Returns the sum of a rank's part, once all have published how many entries theirs have.
   [[nodiscard]] Entries<T> shown_part(int rank) const {
-    return at(part(rank), part_capacity_, part_counts.template of<std::int64_t>(rank));
+    return at(part(rank), part_capacity_, part_cards.template of<PartCard>(rank).entries);
   }
 
-  detail::NodeCards cards;        ///< what each rank says of its run
-  detail::NodeCards part_counts;  ///< how many entries the sum of each rank's part has
+  /// Returns how many entries of a part are shown at a time, if it may have more than there is room for.
+  [[nodiscard]] std::int64_t piece() const { return part_capacity_ / 2; }
+  /// Writes piece `number` of the sum of this rank's part, whose indices count from `base`. Ranks may still read the one before.
+  void show_piece(std::int64_t number, const Entries<T>& sum, std::int64_t base) {
+    const std::int64_t first = std::min(number * piece(), sum.count), count = std::min(piece(), sum.count - first);
+    std::byte* const list = part(rank_);
+    auto* const indices = reinterpret_cast<std::int64_t*>(list) + number % 2 * piece();
+    for (std::int64_t i = 0; i < count; ++i) indices[i] = base + sum.indices[first + i];
+    std::copy_n(sum.values + first, count, reinterpret_cast<T*>(list + index_bytes(part_capacity_)) + number % 2 * piece());
+  }
+  /// Returns that piece of a rank's part, which has `entries` altogether, once all have published their cards.
+  [[nodiscard]] Entries<T> shown_piece(int rank, std::int64_t number, std::int64_t entries) const {
+    const Entries<T> both = at(part(rank), part_capacity_, part_capacity_);
+    const std::int64_t begin = number % 2 * piece();
+    return both.part(begin, begin + std::clamp<std::int64_t>(entries - number * piece(), 0, piece()));
+  }
+
+  detail::NodeCards cards;       ///< what each rank says of its run
+  detail::NodeCards part_cards;  ///< PartCard of each rank
 
  private:
   static constexpr std::int64_t line = 64;

@@ -14,6 +14,7 @@
 #include "communicator/config_card.hpp"
 #include "communicator/input_error.hpp"
 #include "sums/node_lists.hpp"
+#include "sums/sum_memory.hpp"
 
 namespace weir::detail {
 
@@ -36,13 +37,6 @@ std::int64_t shown_entries(const SparseSumConfig& config) {
   return config.expected_entries > 0 ? std::min(config.expected_entries, most) : std::min(usual, config.count);
 }
 
-/// Returns how many blocks have entries. The indices ascend.
-std::int64_t count_blocks(const std::int64_t* indices, std::int64_t count) {
-  std::int64_t blocks = count > 0 ? 1 : 0;
-  for (std::int64_t i = 1; i < count; ++i) blocks += (indices[i - 1] ^ indices[i]) >= block_elements;
-  return blocks;
-}
-
 /// Returns how many elements of an array are not zero.
 template <class T>
 std::int64_t count_nonzeros(const T* array, std::int64_t count) {
@@ -52,7 +46,7 @@ std::int64_t count_nonzeros(const T* array, std::int64_t count) {
 }
 
 template <class T>
-class TypedSum final : public SparseSumImpl, private SumGrowth {
+class TypedSum final : public SparseSumImpl {
  public:
   TypedSum(const std::shared_ptr<CommunicatorState>& communicator, const SparseSumConfig& configuration, Lease lease)
       : SparseSumImpl(communicator, configuration, std::move(lease)),
@@ -60,7 +54,8 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
         arithmetic_(make_arithmetic<T>(config.operation)),
         machine_(comm->agreed_machine().machine),
         places_(make_problem(comm->topology, 0, 0)),
-        memory_(comm->topology.size()),
+        owner_(fmt::format("sum '{}', rank {}", config.name, comm->topology.rank())),
+        memory_(comm->topology.size(), owner_),
         cards_(static_cast<std::size_t>(comm->topology.size())),
         card_scratch_(cards_.size()),
         counts_(cards_.size()),
@@ -73,8 +68,11 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     const int ranks = comm->topology.size();
     if (const SharedMemory memory = leased_memory()) node_.emplace(memory, shown_entries(config), comm->topology, card_bytes);
     SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T), false, keeps};
-    expected.shown = node_ && most <= node_->capacity();
-    if (ranks > 1) take_over(growth_for(row_for(expected).need(expected)));
+    if (node_ && most <= node_->capacity()) expected.per_node = static_cast<int>(comm->topology.node_peers().size());
+    if (ranks == 1) return;
+    const SumRow& row = row_for(expected);
+    memory_.reserve(row.need(expected));
+    if (node_) make_across(comm->topology);
   }
 
   void start(const SumInput& mine, const SumOutput& output, bool scatters) override {
@@ -84,7 +82,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     output_ = {};
     run.result = {};
     arithmetic_->overflow = Arithmetic<T>::none;
-    outcome_ = named_outcome([&] {
+    outcome_ = named_outcome(owner_, [&] {
       check_output(output);
       take(mine);
       output_ = output;
@@ -107,24 +105,11 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   [[nodiscard]] RawView result() const override { return {result_.indices, result_.values, result_.count}; }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    std::int64_t bytes = own_.bytes() + spare_.bytes();
-    for (const auto& list : memory_.lists) bytes += list.bytes();
-    for (const auto& messages : memory_.messages) bytes += messages.bytes();
-    return bytes;
+    return own_.bytes() + spare_.bytes() + memory_.bytes() + (across_memory_ ? across_memory_->bytes() : 0);
   }
 
  private:
   [[nodiscard]] int rank() const { return comm->topology.rank(); }
-
-  /// Returns the outcome of an attempt; the text of a lack of memory names the sum and the rank, as those of wrong input do.
-  template <class Attempt>
-  [[nodiscard]] Outcome named_outcome(Attempt&& attempt) const noexcept {
-    const Outcome plain = outcome_of(attempt);
-    if (plain.status != WEIR_ERR_MEMORY) return plain;
-    Outcome named;
-    named.set_formatted(WEIR_ERR_MEMORY, "sum '{}', rank {}: {}", config.name, rank(), plain.text.data());
-    return named;
-  }
 
   void check_output(const SumOutput& output) {
     const std::int64_t count = scatters_ ? range_begin(rank() + 1) - range_begin(rank()) : config.count;
@@ -230,38 +215,11 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   [[nodiscard]] const SumRow& row_for(const SumProblem& problem) const {
     return row_ != nullptr && can_make(*row_, problem) ? *row_ : choose_sum(model::Setting(machine_, places_), problem);
   }
-  [[nodiscard]] bool suffices(const SumNeed& need) const {
-    return std::equal(need.entries.begin(), need.entries.end(), have_.entries.begin(), std::less_equal<>()) &&
-           std::equal(need.bytes.begin(), need.bytes.end(), have_.bytes.begin(), std::less_equal<>());
-  }
-  /// What a growth of the memory allocates.
-  struct Growth {
-    SumNeed have;
-    std::array<EntryMemory<T>, 3> lists;
-    std::array<Buffer<std::byte>, 2> messages;
-  };
-  /// Allocates what is missing, beside what there is. What grows, grows by half at least.
-  [[nodiscard]] Growth growth_for(const SumNeed& need) const {
-    Growth growth{have_, {}, {}};
-    const auto grown = [](std::int64_t needed, std::int64_t had) { return needed <= had ? had : std::max(needed, had + had / 2); };
-    for (std::size_t i = 0; i < need.entries.size(); ++i) {
-      growth.have.entries[i] = grown(need.entries[i], have_.entries[i]);
-      if (need.entries[i] > have_.entries[i]) growth.lists[i] = EntryMemory<T>(growth.have.entries[i]);
-    }
-    for (std::size_t i = 0; i < need.bytes.size(); ++i) {
-      growth.have.bytes[i] = grown(need.bytes[i], have_.bytes[i]);
-      if (need.bytes[i] > have_.bytes[i]) growth.messages[i] = Buffer<std::byte>(growth.have.bytes[i]);
-    }
-    return growth;
-  }
-  void take_over(Growth&& growth) noexcept {
-    for (std::size_t i = 0; i < growth.lists.size(); ++i) {
-      if (growth.have.entries[i] > have_.entries[i]) memory_.lists[i] = std::move(growth.lists[i]);
-    }
-    for (std::size_t i = 0; i < growth.messages.size(); ++i) {
-      if (growth.have.bytes[i] > have_.bytes[i]) memory_.messages[i] = std::move(growth.messages[i]);
-    }
-    have_ = growth.have;
+  /// Prepares sums across nodes of what nodes have summed.
+  void make_across(const Topology& topology) {
+    const std::size_t nodes = topology.local_rank_peers().size();
+    across_memory_.emplace(static_cast<int>(nodes), owner_);
+    across_.emplace(across_memory_->memory, *across_memory_, nodes);
   }
 
   task<void> execute() {
@@ -275,9 +233,15 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
         if (problem.keeps_terms) result_ = own_.first(arithmetic_->total(result_, own_.indices.data(), own_.values.data()));
       } else {
         row = &row_for(problem);
+        memory_.use(channel());
         co_await grow_for(problem, *row);
         run.algorithm = row->name;
-        SumRun<T> work{problem, counts_, own_.first(own_count_), arithmetic_.get(), memory_, *this, node_ ? &*node_ : nullptr};
+        SumRun<T> work{problem,        counts_, own_.first(own_count_),    arithmetic_.get(),
+                       memory_.memory, memory_, node_ ? &*node_ : nullptr, across_ ? &*across_ : nullptr};
+        if (row->needs == Shown::nodes) {
+          across_->row = &choose_across(model::Setting(machine_, places_), problem);
+          across_memory_->use(channel().group(comm->topology.local_rank_peers()));
+        }
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
         result_ = co_await function(channel(), work);
       }
@@ -298,11 +262,13 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
     card_ = {own_count_, own_blocks_, outcome_.failed() ? 1 : 0, static_cast<std::int16_t>(scatters_ ? 1 : 0), 0};
-    if (node_)
+    if (node_) show_entries();
+    if (node_ && comm->topology.node_count() == 1)
       co_await show_cards();
     else
       co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
                                  reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
+    if (node_) sync_shared_memory();
     problem.blocks = problem.largest_blocks = 0;
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
       const SumCard& card = cards_[rank];
@@ -313,7 +279,8 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
       problem.blocks += card.blocks;
       problem.largest_blocks = std::max(problem.largest_blocks, card.blocks);
     }
-    problem.shown = std::all_of(cards_.begin(), cards_.end(), [](const SumCard& card) { return card.shown != 0; });
+    if (std::all_of(cards_.begin(), cards_.end(), [](const SumCard& card) { return card.shown != 0; }))
+      problem.per_node = static_cast<int>(comm->topology.node_peers().size());
     for (std::size_t rank = 1; rank < cards_.size(); ++rank) {
       if (cards_[rank].scatters != cards_[0].scatters)
         fail_alike(WEIR_ERR_MISMATCH, "sum '{}': ranks started different runs: rank {} a reduce-scatter, rank {} not", config.name,
@@ -321,10 +288,14 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     }
   }
 
-  /// Exchanges the cards in shared memory, and the entries as well if there is room for them.
-  task<void> show_cards() {
+  /// Writes the entries to shared memory if there is room for them.
+  void show_entries() {
     card_.shown = own_count_ <= node_->capacity() ? 1 : 0;
     node_->show(own_.first(card_.shown != 0 ? own_count_ : 0));
+    sync_shared_memory();
+  }
+  /// Exchanges the cards in shared memory.
+  task<void> show_cards() {
     *reinterpret_cast<SumCard*>(node_->cards.mine()) = card_;
     node_->cards.publish();
     if (!node_->cards.reached_soon()) co_await channel().done(node_->cards);
@@ -335,21 +306,13 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   /// Allocates what the run lacks. Logs once if lists are longer than promised.
   task<void> grow_for(const SumProblem& problem, const SumRow& row) {
     const SumNeed need = row.need(problem);
-    const bool grows = !suffices(need);
-    co_await grow(need);
+    const bool grows = !memory_.suffices(need);
+    co_await memory_.grow(need);
     if (!grows || config.expected_entries == 0 || problem.largest <= config.expected_entries || logged_ || rank() != 0) co_return;
     logged_ = true;
     log(comm->settings.log, LogLevel::warn,
         "sum '{}': a rank gave {} entries, and expected_entries is {}: memory grows now; raise expected_entries to avoid it",
         config.name, problem.largest, config.expected_entries);
-  }
-
-  task<void> grow(SumNeed need) override {
-    if (suffices(need)) co_return;  // on all ranks: they have the same
-    Growth growth;
-    const Outcome outcome = named_outcome([&] { growth = growth_for(need); });
-    co_await agree_on_outcome(channel(), outcome, agreement_);
-    take_over(std::move(growth));
   }
 
   /// Throws on all ranks if an addition of any of them has overflowed, or would in the caller's array.
@@ -395,10 +358,12 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   const SumRow* row_;  // null: automatic
   std::unique_ptr<Arithmetic<T>> arithmetic_;
   Machine machine_;
-  Problem places_;  // where the ranks are
-  SumMemory<T> memory_;
-  SumNeed have_;
+  Problem places_;     // where the ranks are
+  std::string owner_;  // for errors
+  GrowingMemory<T> memory_;
   std::optional<NodeLists<T>> node_;  // empty: ranks exchange by messages
+  std::optional<GrowingMemory<T>> across_memory_;
+  std::optional<SumAcross<T>> across_;
   bool logged_ = false;
   HostPointers pointers_;
   // For one run:
@@ -417,15 +382,15 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
 /// Takes memory of the node for the entries, if an algorithm may use it. `row` is the one that is wanted, null for automatic.
 /// Collective. Throws on all ranks if it needs that memory, and the ranks are on several nodes.
 void take_shared_memory(CommunicatorState& comm, const Lease& lease, const SparseSumConfig& config, const SumRow* row) {
-  const int ranks = comm.topology.size(), nodes = comm.topology.node_count();
-  if (ranks == 1 || (row != nullptr && !row->in_node)) return;
-  if (row != nullptr && nodes > 1)
-    fail_alike(WEIR_ERR_ARGUMENT,
-               "sum '{}': algorithm '{}' needs all ranks on one node, and they are on {}: auto takes another one", config.name,
-               row->name, nodes);
-  if (nodes > 1 || !comm.settings.shared_memory) return;
+  if (comm.topology.size() == 1 || (row != nullptr && row->needs == Shown::nothing)) return;
+  if (row != nullptr && !has_place(*row, comm.topology))
+    fail_alike(WEIR_ERR_ARGUMENT, "sum '{}': algorithm '{}' needs {}: auto takes another one", config.name, row->name,
+               row->needs == Shown::node ? fmt::format("all ranks on one node, and they are on {}", comm.topology.node_count())
+                                         : "2, 4, 8 or another power of two of consecutive ranks on each node");
+  const int in_node = ranks_summed_in_nodes(comm.topology);
+  if (in_node == 0 || !comm.settings.shared_memory) return;
   // Values have 8 bytes at most. Without room for them, ranks exchange by messages.
-  static_cast<void>(comm.leases.add_memory(comm, lease, NodeLists<double>::memory_for(shown_entries(config), ranks, card_bytes)));
+  static_cast<void>(comm.leases.add_memory(comm, lease, NodeLists<double>::memory_for(shown_entries(config), in_node, card_bytes)));
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ void check_operation(const SparseSumConfig& config) {
 
 model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem) {
   model::StepCost cost = row.cost(setting, problem);
-  if (!row.in_node) cost += setting.network.allgather(setting.all, card_bytes);
+  if (row.needs != Shown::node) cost += setting.network.allgather(setting.all, card_bytes);
   return cost;
 }
 
@@ -110,6 +110,27 @@ double merge_seconds(const model::Setting& setting, const SumProblem& problem, d
   const double merged = problem.keeps_terms ? problem.ranks * entries * (steps_of(problem.ranks) + 1)
                                             : model::merged_entries(range, entries, problem.ranks);
   return merged / rates_of_sums(setting.machine).merge;
+}
+
+bool has_place(const SumRow& row, const Topology& topology) {
+  if (row.needs == Shown::node) return topology.node_count() == 1;
+  return row.needs == Shown::nothing || ranks_summed_in_nodes(topology) > 0;
+}
+
+std::int64_t count_blocks(const std::int64_t* indices, std::int64_t count) {
+  std::int64_t blocks = count > 0 ? 1 : 0;
+  for (std::int64_t i = 1; i < count; ++i) blocks += (indices[i - 1] ^ indices[i]) >= block_elements;
+  return blocks;
+}
+
+int ranks_summed_in_nodes(const Topology& topology) {
+  const int nodes = topology.node_count(), per_node = topology.largest_node();
+  if (nodes == 1) return per_node;
+  if (topology.smallest_node() != per_node || per_node == 1 || !std::has_single_bit(static_cast<unsigned>(per_node))) return 0;
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    if (topology.node_of(rank) != rank / per_node) return 0;
+  }
+  return per_node;
 }
 
 int steps_of(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }

@@ -11,6 +11,7 @@
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "collectives/regions.hpp"
+#include "communicator/agreed_outcome.hpp"
 #include "model/stages.hpp"
 #include "sums/arithmetic.hpp"
 #include "sums/entries.hpp"
@@ -34,7 +35,7 @@ struct SumProblem {
   bool keeps_terms = false;          ///< lists may have an index several times, and merge_parts sums them
   std::int64_t blocks = -1;          ///< blocks of all ranks together that have entries; -1: not known
   std::int64_t largest_blocks = -1;  ///< most of them of a rank
-  bool shown = false;                ///< all ranks are on one node, which has their lists in its shared memory
+  int per_node = 0;  ///< ranks of a node, if each node has the lists of its ranks in shared memory; 0: they have not
 
   /// Returns the most entries that the result can have.
   [[nodiscard]] std::int64_t most_entries() const { return std::min(count, total); }
@@ -81,6 +82,8 @@ class SumGrowth {
 
 template <class T>
 class NodeLists;
+template <class T>
+struct SumAcross;
 
 /// What an algorithm works with.
 template <class T>
@@ -91,7 +94,8 @@ struct SumRun {
   Arithmetic<T>* arithmetic = nullptr;
   SumMemory<T>& memory;
   SumGrowth& growth;
-  NodeLists<T>* node = nullptr;  ///< set if problem.shown
+  NodeLists<T>* node = nullptr;    ///< set if problem.per_node is
+  SumAcross<T>* across = nullptr;  ///< set if the row needs Shown::nodes
 };
 
 /// Samples that each rank gives of its indices, so that regions balance. Every rank sorts all of them, so more would cost more than
@@ -102,6 +106,13 @@ constexpr int samples_of_rank = 64;
 template <class T>
 using SumFunction = task<Entries<T>> (*)(Channel, SumRun<T>&);
 
+/// Which lists an algorithm reads in shared memory.
+enum class Shown : std::uint8_t {
+  nothing,
+  node,  ///< those of all ranks, which are on one node
+  nodes  ///< those of a rank's node; all nodes have 2^m consecutive ranks
+};
+
 struct SumRow {
   std::string_view name, description;
   /// Returns what a run costs after its first control message. `setting` says where the ranks are; its count and k do not matter.
@@ -110,8 +121,24 @@ struct SumRow {
   SumNeed (*need)(const SumProblem& problem);
   /// Brings all entries of an index to one place before it combines any, and lets messages have an index several times.
   bool keeps_terms = false;
-  bool in_node = false;  ///< needs SumProblem::shown
+  Shown needs = Shown::nothing;
   std::tuple<SumFunction<float>, SumFunction<double>, SumFunction<std::int32_t>, SumFunction<std::int64_t>> run;
+};
+
+/// How the ranks with the same place in their nodes sum what their nodes have summed.
+template <class T>
+struct SumAcross {
+  SumAcross(SumMemory<T>& memory_in, SumGrowth& growth_in, std::size_t ranks)
+      : memory(memory_in), growth(growth_in), sizes(ranks), sizes_scratch(ranks), counts(ranks) {}
+
+  const SumRow* row = nullptr;
+  SumMemory<T>& memory;
+  SumGrowth& growth;
+  std::array<std::int64_t, 2> own_size{};                         ///< entries and blocks of this rank
+  std::vector<std::array<std::int64_t, 2>> sizes, sizes_scratch;  ///< of each of these ranks
+  std::vector<std::int64_t> counts;
+  detail::Outcome outcome;
+  detail::AgreementWords agreement;
 };
 
 /// Makes the functions of a row from a template that has them: Algorithm<T>::run.
@@ -126,7 +153,9 @@ const SumRow* find_sum(std::string_view name);
 void check_operation(const SparseSumConfig& config);
 /// Returns whether the row can make the sum.
 [[nodiscard]] inline bool can_make(const SumRow& row, const SumProblem& problem) {
-  return (row.keeps_terms || !problem.keeps_terms) && (problem.shown || !row.in_node);
+  if (problem.keeps_terms && !row.keeps_terms) return false;
+  if (row.needs == Shown::node) return problem.per_node == problem.ranks;
+  return row.needs == Shown::nothing || (problem.per_node > 1 && problem.per_node < problem.ranks && !problem.scatters);
 }
 /// Returns what a run costs by a row that can make the sum.
 [[nodiscard]] model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem);
@@ -146,6 +175,17 @@ void check_operation(const SparseSumConfig& config);
 [[nodiscard]] model::StepCost gather_blocks(const model::Setting& setting, double bytes);
 /// Returns the seconds of merge_parts with `entries` from every rank, all in the same `range`.
 [[nodiscard]] double merge_seconds(const model::Setting& setting, const SumProblem& problem, double entries, double range);
+
+/// Returns how many blocks have entries. The indices ascend.
+[[nodiscard]] std::int64_t count_blocks(const std::int64_t* indices, std::int64_t count);
+
+/// Returns the ranks of a node if all ranks are on one node, or if all nodes have 2^m consecutive ranks and m > 0, and 0 otherwise.
+/// The order of additions then begins with those of a node.
+[[nodiscard]] int ranks_summed_in_nodes(const Topology& topology);
+/// Returns whether the ranks are on such nodes as the row needs.
+[[nodiscard]] bool has_place(const SumRow& row, const Topology& topology);
+/// Returns the row that sums across nodes what the nodes have summed. All ranks choose alike.
+[[nodiscard]] const SumRow& choose_across(const model::Setting& setting, const SumProblem& problem);
 
 /// Returns log2 P, rounded up.
 [[nodiscard]] int steps_of(int ranks);

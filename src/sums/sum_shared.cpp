@@ -35,10 +35,10 @@ struct SharedSum {
     NodeLists<T>& node = *run.node;
     const Entries<T> mine = merged(run, boundary(run, me), boundary(run, me + 1));
     node.show_part(mine);
-    *reinterpret_cast<std::int64_t*>(node.part_counts.mine()) = mine.count;
-    node.part_counts.publish();
+    *reinterpret_cast<typename NodeLists<T>::PartCard*>(node.part_cards.mine()) = {mine.count, 0};
+    node.part_cards.publish();
     stage.next(Stage::allgather);
-    if (!node.part_counts.reached_soon()) co_await channel.done(node.part_counts);
+    if (!node.part_cards.reached_soon()) co_await channel.done(node.part_cards);
     EntryMemory<T>& sum = run.memory.lists[2];
     std::int64_t entries = 0;
     for (int rank = 0; rank < problem.ranks; ++rank) {
@@ -111,7 +111,7 @@ extern const SumRow shared_sum_row{.name = "shared",
                                    .cost = cost_of_shared,
                                    .need = need_of_shared,
                                    .keeps_terms = true,
-                                   .in_node = true,
+                                   .needs = Shown::node,
                                    .run = sum_functions<SharedSum>};
 
 }  // namespace weir::sums

@@ -153,10 +153,12 @@ bool same_sum(const SumView<T>& view, const SumMap<T>& oracle, std::int64_t begi
   return i == view.indices.size() && i == view.values.size();
 }
 
-/// Returns the names of all algorithms, and "auto".
+/// Returns the names of all algorithms for ranks on one node, and "auto".
 inline std::vector<std::string> algorithms_of_sums() {
   std::vector<std::string> names = {"auto"};
-  for (const sums::SumRow* row : sums::sum_registry()) names.emplace_back(row->name);
+  for (const sums::SumRow* row : sums::sum_registry()) {
+    if (row->needs != sums::Shown::nodes) names.emplace_back(row->name);
+  }
   return names;
 }
 

@@ -94,10 +94,12 @@ TEST_CASE("predicted bytes are those that are sent", "[sums]") {
     const Problem places = make_problem(Topology(synthetic_machine(machine), 0), 0, 0);
     for (const std::int64_t each : {400, 4000}) {
       for (const sums::SumRow* row : sums::sum_registry()) {
-        if (row->in_node && places.nodes > 1) continue;
+        if (!has_place(*row, Topology(synthetic_machine(machine), 0))) continue;
+        sums::SumProblem problem = doubles(places.ranks, count, each);
+        if (row->needs != sums::Shown::nothing) problem.per_node = places.largest_node;
+        if (!can_make(*row, problem)) continue;
         const SentBytes sent = sent_bytes(machine, row->name, count, each);
-        const model::StepCost cost =
-            cost_of_sum(*row, model::Setting(builtin_machine(), places), doubles(places.ranks, count, each));
+        const model::StepCost cost = cost_of_sum(*row, model::Setting(builtin_machine(), places), problem);
         CAPTURE(machine, each, row->name, sent.in_node, sent.across, cost.bytes_in_node, cost.bytes_across);
         // A hash gives some ranks more than their share of so few stripes.
         const bool hashed = row->name == "hash" || row->name == "blocks";
@@ -123,7 +125,7 @@ TEST_CASE("two ranks gather a few entries", "[sums]") {
 
 TEST_CASE("a sum costs more on fewer network cards", "[sums]") {
   for (const sums::SumRow* row : sums::sum_registry()) {
-    if (row->in_node) continue;
+    if (row->needs != sums::Shown::nothing) continue;
     const auto seconds = [&](const Problem& places) {
       return row->cost(model::Setting(builtin_machine(), places), doubles(places.ranks, 1 << 22, 40000)).seconds;
     };

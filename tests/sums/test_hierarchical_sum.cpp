@@ -1,0 +1,151 @@
+// The algorithm `hierarchical`: ranks of a node read each other's entries, and sums of slices cross the network.
+#include <algorithm>
+#include <numeric>
+
+#include "sums/sum_oracle.hpp"
+#include "sums/sum_row.hpp"
+#include "support/catch.hpp"
+#include "support/inproc_ranks.hpp"
+#include "support/rank_check.hpp"
+#include "support/same_errors.hpp"
+#include "support/thinning.hpp"
+#include "topology/topology.hpp"
+
+namespace weir::test {
+namespace {
+
+int ranks_of(const std::string& machine) { return static_cast<int>(synthetic_machine(machine).size()); }
+
+template <class T>
+void check_type() {
+  for (const char* machine :
+       {"node:2 rank:2", "node:3 rank:2", "node:2 rank:4", "node:5 rank:2", "node:3 rank:8", "node:9 rank:4"}) {
+    const int ranks = ranks_of(machine);
+    for (const SumOperation operation : {SumOperation::sum, SumOperation::min, SumOperation::max}) {
+      if (left_out(3)) continue;
+      RankCheck check;
+      for (const std::int64_t count :
+           {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{5000}, (std::int64_t{1} << 33) + 5}) {
+        for (const std::string& pattern : sum_patterns) {
+          const auto input = sum_input<T>(pattern, ranks, count, static_cast<std::uint64_t>(count * 31 + ranks));
+          const auto oracle = sum_oracle(operation, input);
+          run_ranks(ranks,
+                    [&](Communicator& comm) {
+                      SparseSum sum(comm, {.count = count,
+                                           .type = detail::sum_type_of<T>,
+                                           .operation = operation,
+                                           .expected_entries = std::min<std::int64_t>(count, 300),
+                                           .algorithm = "hierarchical"});
+                      const Given<T> mine(input[static_cast<std::size_t>(comm.rank())]);
+                      for (int run = 0; run < 3; ++run) {
+                        sum.run(mine.input());
+                        check.that(same_sum(sum.result<T>(), oracle, 0, count), std::string(machine) + " " + pattern);
+                        check.that(sum.statistics().algorithm == "hierarchical", "another algorithm");
+                      }
+                      sum.run_reduce_scatter(mine.input());
+                      check.that(same_sum(sum.result<T>(), oracle, sum.range_begin(comm.rank()), sum.range_begin(comm.rank() + 1)),
+                                 std::string(machine) + " " + pattern + ": a range");
+                      check.that(sum.statistics().algorithm != "hierarchical", "it makes no ranges");
+                    },
+                    {.machine = machine});
+        }
+      }
+      REQUIRE(check.failure() == "");
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("float32: nodes sum first, with the bits of maps", "[sums]") { check_type<float>(); }
+TEST_CASE("float64: nodes sum first, with the bits of maps", "[sums]") { check_type<double>(); }
+TEST_CASE("int32: nodes sum first, with the bits of maps", "[sums]") { check_type<std::int32_t>(); }
+TEST_CASE("int64: nodes sum first, with the bits of maps", "[sums]") { check_type<std::int64_t>(); }
+
+TEST_CASE("a slice may have far more entries than there is shared memory for at once", "[sums]") {
+  for (const char* machine : {"node:4 rank:2", "node:3 rank:4"}) {
+    const int ranks = ranks_of(machine);
+    RankCheck check;
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                SparseSum sum(comm, {.count = 100000, .expected_entries = 5, .algorithm = "hierarchical"});
+                for (int run = 0; run < 6; ++run) {
+                  // All in the first slice, and other ones on each rank.
+                  std::vector<std::int64_t> indices(5);
+                  std::iota(indices.begin(), indices.end(), 100 * run + 5 * comm.rank());
+                  sum.run(SumInput::entries(indices, std::vector<double>(5, comm.rank())));
+                  const SumView<double> view = sum.result<double>();
+                  check.that(std::ssize(view.indices) == 5 * ranks, "the number of entries");
+                  for (std::size_t i = 0; i < view.indices.size(); ++i)
+                    check.that(view.indices[i] == 100 * run + static_cast<int>(i) && view.values[i] == static_cast<int>(i) / 5,
+                               "an entry");
+                  check.that(sum.statistics().algorithm == "hierarchical", "another algorithm");
+                }
+              },
+              {.machine = machine});
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("lists of some ranks do not fit, and another algorithm sums on several nodes", "[sums]") {
+  for (const char* algorithm : {"hierarchical", "auto"}) {
+    RankCheck check;
+    run_ranks(4,
+              [&](Communicator& comm) {
+                SparseSum sum(comm, {.count = 3000, .expected_entries = 20, .algorithm = algorithm});
+                for (int run = 0; run < 10; ++run) {
+                  const auto entries_of = [&](int rank) { return run % 5 == rank ? 21 + run : 20; };
+                  std::vector<std::int64_t> indices(static_cast<std::size_t>(entries_of(comm.rank())));
+                  std::iota(indices.begin(), indices.end(), run);
+                  sum.run(SumInput::entries(indices, std::vector<double>(indices.size(), run + comm.rank())));
+                  const SumView<double> view = sum.result<double>();
+                  check.that(std::ssize(view.indices) == (run % 5 < 4 ? 21 + run : 20) && view.values[0] == 4 * run + 6,
+                             "run " + std::to_string(run));
+                  if (run % 5 != 4)
+                    check.that(sum.statistics().algorithm != "hierarchical", "the algorithm of run " + std::to_string(run));
+                }
+              },
+              {.machine = "node:2 rank:2"});
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("what the lists of a node have in common crosses the network once", "[sums]") {
+  RankCheck check;
+  run_ranks(16,
+            [&](Communicator& comm) {
+              std::vector<std::int64_t> indices(1000);
+              std::iota(indices.begin(), indices.end(), 0);
+              std::int64_t across[2] = {};
+              for (const bool first : {false, true}) {
+                SparseSum sum(comm, {.count = 100000, .expected_entries = 1000, .algorithm = first ? "hierarchical" : "split"});
+                sum.run(SumInput::entries(indices, std::vector<double>(1000, 1)));
+                const auto& sent = sum.statistics().bytes_sent;
+                across[first ? 1 : 0] =
+                    std::accumulate(sent.begin() + static_cast<std::ptrdiff_t>(Level::node) + 1, sent.end(), std::int64_t{0});
+              }
+              check.that(comm.rank() % 8 != 0 || across[1] > 0, "nothing was sent");
+              check.that(comm.rank() % 8 == 0 || 2 * across[1] < across[0] + 512, "as much was sent as by split");
+            },
+            {.machine = "node:2 rank:8"});
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("hierarchical is refused where the order of ranks does not follow the nodes", "[sums]") {
+  for (const char* machine : {"nodes:3,1,2", "node:2 rank:3", "node:4 rank:1"}) {
+    const int ranks = ranks_of(machine);
+    SameErrors errors(ranks);
+    run_ranks(ranks,
+              [&](Communicator& comm) {
+                errors.expect(
+                    comm.rank(), WEIR_ERR_ARGUMENT,
+                    "sum 'flux': algorithm 'hierarchical' needs 2, 4, 8 or another power of two of consecutive ranks on each "
+                    "node: auto takes another one",
+                    [&] { SparseSum(comm, {.count = 10, .algorithm = "hierarchical", .name = "flux"}); });
+              },
+              {.machine = machine});
+    REQUIRE(errors.failure() == "");
+  }
+}
+
+}  // namespace weir::test
