@@ -35,15 +35,17 @@ TEST_CASE("memory runs out while a sum is made and runs", "[failures]") {
 }
 
 TEST_CASE("memory runs out while nodes sum first, and a few ranks need more than others", "[failures]") {
+  std::array<std::vector<std::int64_t>, 2> slices;  // each list lies in one
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    slices[i].resize(300);
+    std::iota(slices[i].begin(), slices[i].end(), 600 * static_cast<std::int64_t>(i));
+  }
+  const std::vector<double> values(300, 1);
   for (const int victim : {0, 1, 3}) {
     fail_every_allocation("hierarchical", 4, victim, "node:2 rank:2", [&](FailingCalls& calls, Communicator& comm) {
       const auto call = [&] {
         SparseSum sum(comm, {.count = 1000, .expected_entries = 300, .algorithm = "hierarchical"});
-        for (const std::int64_t begin : {0, 600}) {  // all in one slice
-          std::vector<std::int64_t> indices(300);
-          std::iota(indices.begin(), indices.end(), begin);
-          sum.run(SumInput::entries(indices, std::vector<double>(300, 1)));
-        }
+        for (const std::vector<std::int64_t>& indices : slices) sum.run(SumInput::entries(indices, values));
       };
       if (calls.fail(comm.rank(), "hierarchical", {}, {}, call) == FailingCalls::Verdict::wrong) return;
       calls.call(comm.rank(), "another one afterwards", {}, {}, {FailingCalls::Verdict::right}, call);
