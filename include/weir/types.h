@@ -676,8 +676,8 @@ typedef struct weir_sparse_sum_config {
   /** the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory grows, and
    *  rank 0 logs it once. 0: memory grows as needed */
   int64_t expected_entries;
-  /** name of an algorithm: gather, split, hash, doubling, dense, blocks or shared. "auto": in each run the one that is predicted
-   *  to end first with the entries of that run. The result has the same bits with every algorithm; copied */
+  /** name of an algorithm: gather, split, hash, doubling, dense, blocks, shared or hierarchical. "auto": in each run the one
+   *  that is predicted to end first with the entries of that run. The result has the same bits with every algorithm; copied */
   const char* algorithm;
   const char* name; /**< name in error messages and dumps; copied */
   int32_t priority; /**< priority of the run; a higher one makes progress first. May differ between ranks */

@@ -556,8 +556,8 @@ struct SparseSumConfig {
   /// the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory grows, and rank
   /// 0 logs it once. 0: memory grows as needed
   std::int64_t expected_entries = 0;
-  /// name of an algorithm: gather, split, hash, doubling, dense, blocks or shared. "auto": in each run the one that is predicted to
-  /// end first with the entries of that run. The result has the same bits with every algorithm
+  /// name of an algorithm: gather, split, hash, doubling, dense, blocks, shared or hierarchical. "auto": in each run the one that
+  /// is predicted to end first with the entries of that run. The result has the same bits with every algorithm
   std::string algorithm = "auto";
   int priority = 0;          ///< priority of the run; a higher one makes progress first. May differ between ranks
   std::string name = "sum";  ///< name in error messages and dumps

@@ -60,7 +60,7 @@ _weir() {
     "bench sum --distribution")
       words="uniform clustered powerlaw" list=yes ;;
     "bench sum --algorithm")
-      words="all auto gather split hash doubling dense blocks shared" list=yes ;;
+      words="all auto gather split hash doubling dense blocks shared hierarchical" list=yes ;;
     "bench sum --type" | "predict --type")
       words="float32 float64 int32 int64" ;;
     "bench sum --operation")

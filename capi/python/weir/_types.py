@@ -1197,8 +1197,8 @@ class SparseSumConfig(Struct):
     operation: how entries with the same index are combined
     expected_entries: the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory
         grows, and rank 0 logs it once. 0: memory grows as needed
-    algorithm: name of an algorithm: gather, split, hash, doubling, dense, blocks or shared. "auto": in each run the one that is
-        predicted to end first with the entries of that run. The result has the same bits with every algorithm
+    algorithm: name of an algorithm: gather, split, hash, doubling, dense, blocks, shared or hierarchical. "auto": in each run the
+        one that is predicted to end first with the entries of that run. The result has the same bits with every algorithm
     priority: priority of the run; a higher one makes progress first. May differ between ranks
     name: name in error messages and dumps
     """
