@@ -227,8 +227,8 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
     spare_ = std::move(spare);
   }
 
-  [[nodiscard]] const SumRow& row_for(const SumProblem& problem) const {
-    return row_ != nullptr && can_make(*row_, problem) ? *row_ : choose_sum(model::Setting(machine_, places_), problem);
+  [[nodiscard]] const SumRow& row_for(const SumProblem& problem) {
+    return row_ != nullptr && can_make(*row_, problem) ? *row_ : choices_.choose(machine_, places_, problem);
   }
   [[nodiscard]] bool suffices(const SumNeed& need) const {
     return std::equal(need.entries.begin(), need.entries.end(), have_.entries.begin(), std::less_equal<>()) &&
@@ -412,6 +412,7 @@ class TypedSum final : public SparseSumImpl, private SumGrowth {
   Outcome outcome_;
   AgreementWords agreement_;
   Entries<T> result_;
+  SumChoices choices_;
 };
 
 /// Takes memory of the node for the entries, if an algorithm may use it. `row` is the one that is wanted, null for automatic.
