@@ -8,20 +8,29 @@
 #include "communicator/communicator.hpp"
 #include "communicator/input_error.hpp"
 #include "kernels/kernels.hpp"
+#include "kernels/sum_of_few.hpp"
 
 namespace weir {
 namespace {
 
-constexpr std::int64_t fields_of_first = 8, fields_of_other = 16;
+constexpr std::size_t fields_of_first = 8, fields_of_other = 16;
 
+/// What a rank gives to some fields.
+template <std::size_t most_fields>
+struct Part {
+  std::int64_t each;  ///< values of a field
+  union {
+    std::array<double, most_fields> value;              ///< if there is at most one, or 0
+    std::array<ReproducibleTotal, most_fields> totals;  ///< if there are more
+  };
+};
 struct FirstCard {
   std::int64_t fields;  ///< -1: the rank has failed
-  std::int64_t values;
-  std::array<ReproducibleTotal, fields_of_first> totals;
+  Part<fields_of_first> part;
   detail::Outcome outcome;  ///< set if the rank has failed
 };
 struct OtherCard {
-  std::array<ReproducibleTotal, fields_of_other> totals;
+  Part<fields_of_other> part;
 };
 
 template <class Card>
@@ -36,16 +45,15 @@ class Sum {
     const auto first = comm.share_in_place<FirstCard>("sum", [&](FirstCard& card) {
       const detail::Outcome outcome = detail::outcome_of([&] { check(); });
       card.fields = outcome.failed() ? -1 : fields_;
-      card.values = count_;
       if (outcome.failed())
         card.outcome = outcome;
       else
-        add_fields(0, card.totals);
+        add_fields(0, card.part);
     });
     agree(comm, first);
     merge(0, first);
-    for (std::int64_t begin = fields_of_first; begin < fields_; begin += fields_of_other)
-      merge(begin, comm.share_in_place<OtherCard>("sum", [&](OtherCard& card) { add_fields(begin, card.totals); }));
+    for (auto begin = static_cast<std::int64_t>(fields_of_first); begin < fields_; begin += fields_of_other)
+      merge(begin, comm.share_in_place<OtherCard>("sum", [&](OtherCard& card) { add_fields(begin, card.part); }));
   }
 
  private:
@@ -72,11 +80,7 @@ class Sum {
 
   void agree(const detail::CommunicatorState& comm, const Cards<FirstCard>& cards) const {
     bool failed = false;
-    std::int64_t values = 0;
-    for (int rank = 0; rank < cards.ranks(); ++rank) {
-      failed = failed || cards.of(rank).fields < 0;
-      values += cards.of(rank).values;
-    }
+    for (int rank = 0; rank < cards.ranks(); ++rank) failed = failed || cards.of(rank).fields < 0;
     if (failed) {
       std::vector<detail::Outcome> outcomes;
       for (int rank = 0; rank < cards.ranks(); ++rank)
@@ -88,36 +92,66 @@ class Sum {
         fail_alike(WEIR_ERR_ARGUMENT, "sum: rank 0 asks for {} sums, and rank {} for {}: all ranks must ask for the same number",
                    cards.of(0).fields, rank, cards.of(rank).fields);
     }
+    std::int64_t values = 0;
+    for (int rank = 0; rank < cards.ranks(); ++rank) values += fields_ * cards.of(rank).part.each;
     if (values > ReproducibleTotal::most_values)
       fail_alike(WEIR_ERR_ARGUMENT, "sum: all ranks together give {} values: at most {} can be added", values,
                  ReproducibleTotal::most_values);
   }
 
-  /// Adds this rank's values of the fields from `begin` on.
-  void add_fields(std::int64_t begin, std::span<ReproducibleTotal> totals) const {
+  /// Writes what this rank gives to the fields from `begin` on.
+  template <std::size_t most_fields>
+  void add_fields(std::int64_t begin, Part<most_fields>& part) const {
     if (type_ == DataType::float32)
-      add_values(static_cast<const float*>(values_), begin, totals);
+      add_values(static_cast<const float*>(values_), begin, part);
     else
-      add_values(static_cast<const double*>(values_), begin, totals);
+      add_values(static_cast<const double*>(values_), begin, part);
   }
-  template <class T>
-  void add_values(const T* values, std::int64_t begin, std::span<ReproducibleTotal> totals) const {
-    if (fields_ == 0) return;
-    const std::int64_t each = count_ / fields_;
-    for (std::int64_t field = begin; field < std::min(fields_, begin + std::ssize(totals)); ++field) {
-      ReproducibleTotal& total = totals[static_cast<std::size_t>(field - begin)];
-      total = {};
-      kernels::host::add_to_total(values + field * each, each, total);
+  template <class T, std::size_t most_fields>
+  void add_values(const T* values, std::int64_t begin, Part<most_fields>& part) const {
+    part.each = fields_ == 0 ? 0 : count_ / fields_;
+    const std::int64_t end = std::min(fields_, begin + static_cast<std::int64_t>(most_fields));
+    for (std::int64_t field = begin; field < end; ++field) {
+      const auto at = static_cast<std::size_t>(field - begin);
+      if (part.each <= 1) {
+        part.value[at] = part.each == 0 ? 0 : static_cast<double>(values[field]);
+      } else {
+        part.totals[at] = {};
+        kernels::host::add_to_total(values + field * part.each, part.each, part.totals[at]);
+      }
     }
   }
   template <class Card>
   void merge(std::int64_t begin, const Cards<Card>& cards) const {
-    const std::int64_t end = std::min(fields_, begin + std::ssize(cards.of(0).totals));
-    for (std::int64_t field = begin; field < end; ++field) {
-      ReproducibleTotal total;
-      for (int rank = 0; rank < cards.ranks(); ++rank) total.merge(cards.of(rank).totals[static_cast<std::size_t>(field - begin)]);
-      sums_[field] = total.value();
+    const std::int64_t end = std::min(fields_, begin + std::ssize(cards.of(0).part.totals));
+    for (std::int64_t field = begin; field < end; ++field) sums_[field] = sum_of(cards, static_cast<std::size_t>(field - begin));
+  }
+  template <class Card>
+  static double sum_of(const Cards<Card>& cards, std::size_t at) {
+    std::array<double, 64> few;
+    ReproducibleTotal total;
+    std::size_t count = 0;
+    const auto add_few = [&] {
+      for (std::size_t i = 0; i < count; ++i) kernels::host::add_to_total(&few[i], 1, total);
+      count = 0;
+    };
+    bool all_few = true;
+    for (int rank = 0; rank < cards.ranks(); ++rank) {
+      const auto& part = cards.of(rank).part;
+      if (part.each > 1) {
+        total.merge(part.totals[at]);
+        all_few = false;
+        continue;
+      }
+      if (count == few.size()) {
+        add_few();
+        all_few = false;
+      }
+      few[count++] = part.value[at];
     }
+    if (all_few) return kernels::sum_of_few(few.data(), static_cast<int>(count));
+    add_few();
+    return total.value();
   }
 
   const void* values_;

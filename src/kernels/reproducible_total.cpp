@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/kernels.hpp"
+#include "kernels/sum_of_few.hpp"
 
 namespace weir {
 
@@ -61,3 +62,49 @@ double ReproducibleTotal::value() const {
 }
 
 }  // namespace weir
+
+namespace weir::kernels {
+namespace {
+
+/// Adds two numbers, and returns what the sum lacks (Knuth). Exact, unless it overflows.
+double add_exactly(double x, double& sum) {
+  const double before = sum;
+  sum += x;
+  const double added = sum - before;
+  return (before - (sum - added)) + (x - added);
+}
+
+}  // namespace
+
+double sum_of_few(const double* values, int count) {
+  constexpr std::uint64_t magnitude = ~(std::uint64_t{1} << 63);
+  constexpr int mantissa_bits = 52, bias = 1023, width = ReproducibleTotal::width;
+  constexpr int least = 200, most = 1900;  // biased exponents for which nothing below overflows or is subnormal
+  std::uint64_t largest = 0;
+  for (int i = 0; i < count; ++i) largest = std::max(largest, std::bit_cast<std::uint64_t>(values[i]) & magnitude);
+  if (largest == 0) return 0;
+  const int exponent = static_cast<int>(largest >> mantissa_bits);
+  bool lost = exponent < least || exponent > most;
+  if (!lost) {
+    // The total counts in units of 2^(width (top - parts + 1)), and lets smaller values go. Values from 2^52 units on are multiples
+    // of them, and adding 2^52 units rounds the others.
+    constexpr int far = bias / width + 1;  // makes top positive, so that the division rounds down
+    const int top = (exponent - bias + far * width) / width - far;
+    const int many = width * (top - ReproducibleTotal::parts + 1) + mantissa_bits;
+    const double to_units = std::bit_cast<double>(static_cast<std::uint64_t>(many + bias) << mantissa_bits);
+    const double unit = to_units * 0x1p-52;
+    double sum = 0, rest = 0;
+    for (int i = 0; i < count; ++i) {
+      const double size = std::abs(values[i]);
+      const double rounded = size < unit ? 0 : size < to_units ? (size + to_units) - to_units : size;
+      const double x = std::copysign(rounded, values[i]);
+      lost = add_exactly(add_exactly(x, sum), rest) != 0 || lost;
+    }
+    if (!lost) return sum + rest;  // rounds the exact sum, once
+  }
+  ReproducibleTotal total;
+  for (int i = 0; i < count; ++i) host::add_to_total(values + i, 1, total);
+  return total.value();
+}
+
+}  // namespace weir::kernels

@@ -57,64 +57,83 @@ struct CheckedSum : Sum<T> {
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 
-/// A merge in progress: what has not been read of two lists, and where the next entry goes.
-template <class T, class Operation>
-struct Merge {
+/// Two lists, and where their entries go.
+template <class T>
+struct Lists {
   Entries<T> lower, upper;
   std::int64_t* indices;
   T* values;
+};
+
+/// A merge of parts of two lists, in progress: positions in both and in the output.
+template <class T, class Operation>
+struct Merge {
+  std::int64_t lower, lower_end, upper, upper_end, out;
   std::int64_t overflow = Arithmetic<T>::none;
 
-  [[nodiscard]] bool has_both() const { return lower.count > 0 && upper.count > 0; }
+  /// Returns for how many steps both parts have entries, whatever these are.
+  [[nodiscard]] std::int64_t sure_steps() const { return std::min(lower_end - lower, upper_end - upper); }
   /// Writes the next entry of both. Which list it comes from is as good as random: no branch depends on it.
-  void step() {
-    const std::int64_t i = *lower.indices, j = *upper.indices;
-    const T x = *lower.values, y = *upper.values;
+  void step(const Lists<T>& lists) {
+    const std::int64_t i = lists.lower.indices[lower], j = lists.upper.indices[upper];
+    const T x = lists.lower.values[lower], y = lists.upper.values[upper];
     const bool takes_lower = i <= j, takes_upper = Operation::keeps_terms ? j < i : j <= i;
     if constexpr (Operation::checks) {
       if (i == j && Operation::overflows(x, y)) overflow = i;
     }
-    const auto lower_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_upper));
-    const auto upper_mask = static_cast<Bits<T>>(-static_cast<std::int64_t>(!takes_lower));
-    const Bits<T> both = std::bit_cast<Bits<T>>(Operation::of(x, y));
-    *indices++ = takes_lower ? i : j;
-    *values++ = std::bit_cast<T>((std::bit_cast<Bits<T>>(x) & lower_mask) | (std::bit_cast<Bits<T>>(y) & upper_mask) |
-                                 (both & ~(lower_mask | upper_mask)));
-    lower = lower.part(takes_lower, lower.count);
-    upper = upper.part(takes_upper, upper.count);
+    lists.indices[out] = takes_lower ? i : j;
+    Bits<T> value = takes_lower ? std::bit_cast<Bits<T>>(x) : std::bit_cast<Bits<T>>(y);
+    if constexpr (!Operation::keeps_terms) {
+      const auto is_of_both = static_cast<Bits<T>>(-static_cast<std::int64_t>(i == j));
+      value ^= (value ^ std::bit_cast<Bits<T>>(Operation::of(x, y))) & is_of_both;
+    }
+    lists.values[out] = std::bit_cast<T>(value);
+    lower += takes_lower;
+    upper += takes_upper;
+    ++out;
   }
-  void append(const Entries<T>& rest) {
-    indices = std::copy(rest.indices, rest.indices + rest.count, indices);
-    values = std::copy(rest.values, rest.values + rest.count, values);
+  void append(const Lists<T>& lists, const Entries<T>& rest) {
+    std::copy_n(rest.indices, rest.count, lists.indices + out);
+    std::copy_n(rest.values, rest.count, lists.values + out);
+    out += rest.count;
   }
-  void finish() {
-    while (has_both()) step();
-    append(lower);
-    append(upper);
+  void finish(const Lists<T>& lists) {
+    for (std::int64_t steps = sure_steps(); steps > 0; steps = sure_steps()) {
+      Merge here = *this;  // in registers
+      for (; steps > 0; --steps) here.step(lists);
+      *this = here;
+    }
+    append(lists, lists.lower.part(lower, lower_end));
+    append(lists, lists.upper.part(upper, upper_end));
   }
 };
 
 template <class T, class Operation>
-std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values, std::int64_t& overflow) {
-  constexpr std::int64_t few = 64;
-  const bool overlaps = upper.indices >= indices && upper.indices < indices + lower.count + upper.count;
+std::int64_t merge(const Lists<T>& lists, std::int64_t& overflow) {
+  constexpr std::int64_t few = 16;
+  const Entries<T>&lower = lists.lower, &upper = lists.upper;
+  const bool overlaps = upper.indices >= lists.indices && upper.indices < lists.indices + lower.count + upper.count;
   const std::int64_t cut = overlaps || lower.count < few ? lower.count : lower.count / 2;
   const std::int64_t other_cut = cut < lower.count ? upper.lower_bound(lower.indices[cut]) : upper.count;
-  // Each step waits for the one before it: two halves in turns take two thirds of the time.
-  Merge<T, Operation> first{lower.part(0, cut), upper.part(0, other_cut), indices, values};
-  Merge<T, Operation> second{lower.part(cut, lower.count), upper.part(other_cut, upper.count), indices + cut + other_cut,
-                             values + cut + other_cut};
-  while (first.has_both() && second.has_both()) {
-    first.step();
-    second.step();
+  // Each step waits for the one before it: two halves in turns take less time.
+  Merge<T, Operation> first{0, cut, 0, other_cut, 0}, second{cut, lower.count, other_cut, upper.count, cut + other_cut};
+  const auto sure_steps = [&] { return std::min(first.sure_steps(), second.sure_steps()); };
+  for (std::int64_t steps = sure_steps(); steps > 0; steps = sure_steps()) {
+    Merge<T, Operation> here = first, there = second;  // in registers
+    for (; steps > 0; --steps) {
+      here.step(lists);
+      there.step(lists);
+    }
+    first = here;
+    second = there;
   }
-  first.finish();
-  second.finish();
-  const std::int64_t begin = cut + other_cut, end = second.indices - indices;
+  first.finish(lists);
+  second.finish(lists);
+  const std::int64_t begin = cut + other_cut;
   if constexpr (Operation::checks) overflow = std::max({overflow, first.overflow, second.overflow});
-  if (first.indices == indices + begin) return end;
-  first.append({indices + begin, values + begin, end - begin});
-  return first.indices - indices;
+  if (first.out == begin) return second.out;
+  first.append(lists, {lists.indices + begin, lists.values + begin, second.out - begin});
+  return first.out;
 }
 
 template <class T, class Operation>
@@ -130,7 +149,7 @@ class ArithmeticOf final : public Arithmetic<T> {
   }
 
   std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) override {
-    return sums::merge<T, Operation>(lower, upper, indices, values, this->overflow);
+    return sums::merge<T, Operation>({lower, upper, indices, values}, this->overflow);
   }
 
   std::int64_t fold(std::int64_t* indices, T* values, std::int64_t count) override {

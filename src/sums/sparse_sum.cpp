@@ -212,8 +212,8 @@ class TypedSum final : public SparseSumImpl {
     spare_ = std::move(spare);
   }
 
-  [[nodiscard]] const SumRow& row_for(const SumProblem& problem) const {
-    return row_ != nullptr && can_make(*row_, problem) ? *row_ : choose_sum(model::Setting(machine_, places_), problem);
+  [[nodiscard]] const SumRow& row_for(const SumProblem& problem) {
+    return row_ != nullptr && can_make(*row_, problem) ? *row_ : choices_.choose(machine_, places_, problem);
   }
   /// Prepares sums across nodes of what nodes have summed.
   void make_across(const Topology& topology) {
@@ -377,6 +377,7 @@ class TypedSum final : public SparseSumImpl {
   Outcome outcome_;
   AgreementWords agreement_;
   Entries<T> result_;
+  SumChoices choices_;
 };
 
 /// Takes memory of the node for the entries, if an algorithm may use it. `row` is the one that is wanted, null for automatic.

@@ -74,6 +74,22 @@ const SumRow& choose_sum(const model::Setting& setting, const SumProblem& proble
   return *best;
 }
 
+const SumRow& SumChoices::choose(const Machine& machine, const Problem& places, const SumProblem& problem) {
+  constexpr int digits = 4, code_bits = 10;  // of each number
+  SumProblem alike = problem;
+  std::uint64_t key = (problem.scatters ? 1u : 0u) | (problem.shown ? 2u : 0u);
+  for (std::int64_t* const number : {&alike.total, &alike.largest, &alike.blocks, &alike.largest_blocks}) {
+    const int dropped = std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(*number))) - digits);
+    const std::int64_t first = *number >> dropped;
+    *number = *number < 0 ? *number : first << dropped;
+    key = key << code_bits | (static_cast<std::uint64_t>(dropped << digits | first) & ((1u << code_bits) - 1));
+  }
+  alike.largest = std::max(alike.largest, (alike.total + alike.ranks - 1) / alike.ranks);
+  Choice& choice = choices_[(key * 0x9e3779b97f4a7c15u) >> 58];
+  if (choice.row == nullptr || choice.key != key) choice = {key, &choose_sum(model::Setting(machine, places), alike)};
+  return *choice.row;
+}
+
 std::int64_t SumProblem::message_bytes(std::int64_t entries, std::int64_t messages) const {
   return most_message_bytes(value_size, entries, messages, count);
 }

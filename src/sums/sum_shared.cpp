@@ -11,6 +11,9 @@ namespace {
 /// other.
 constexpr std::int64_t entries_for_parts = 2048;
 
+/// So many entries of a list are fetched at once. Later ones come while the first are merged.
+constexpr std::int64_t entries_to_fetch = 512, in_a_line = 8;
+
 bool merges_parts(const SumProblem& problem) {
   return !problem.scatters && !problem.keeps_terms && problem.ranks > 2 && problem.total >= entries_for_parts * problem.ranks;
 }
@@ -59,7 +62,14 @@ struct SharedSum {
     std::int64_t entries = 0;
     for (int rank = 0; rank < run.problem.ranks; ++rank) {
       const Entries<T> all = run.node->shown(rank, run.counts[at(rank)]);
-      const Entries<T> part = all.part(all.lower_bound(begin), all.lower_bound(end));
+      const bool whole = begin == 0 && end == run.problem.count;
+      const Entries<T> part = whole ? all : all.part(all.lower_bound(begin), all.lower_bound(end));
+      // Line after line from the cache of the core that wrote them would take as long as merging. A function of prefetches alone
+      // would be left out by GCC.
+      for (std::int64_t i = 0; i < std::min(part.count, entries_to_fetch); i += in_a_line) {
+        __builtin_prefetch(part.indices + i);
+        __builtin_prefetch(part.values + i);
+      }
       memory.gathered[at(rank)] = entries;
       memory.parts[at(rank)] = {part, 0};
       entries += part.count;

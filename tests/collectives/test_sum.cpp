@@ -77,8 +77,12 @@ TEST_CASE("sums do not depend on the number of ranks", "[sum]") {
     check_sums<float>(fields, 50);
     check_sums<double>(fields, 50);
   }
-  check_sums<double>(1, 0);
-  check_sums<double>(2, 1);
+  for (const std::int64_t count : {0, 1, 2, 8, 33}) {  // ranks with no value, one and more
+    check_sums<float>(9, count);
+    check_sums<double>(1, count);
+    check_sums<double>(25, count);
+  }
+  REQUIRE(sums_over<double>(130, 2, 100, 1) == sums_over<double>(1, 2, 100, 1));
   check_sums<double>(2, 30000);
 }
 

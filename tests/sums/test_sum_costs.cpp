@@ -158,4 +158,29 @@ TEST_CASE("every row has a cost for any numbers", "[sums]") {
   }
 }
 
+TEST_CASE("remembered choices depend on the problem alone, and are nearly the cheapest", "[sums]") {
+  const Machine machine = builtin_machine();
+  Dice dice(5);
+  for (const auto& places : {on_nodes(1, 2), on_nodes(1, 7), on_nodes(3, 4)}) {
+    sums::SumChoices many;
+    for (int i = 0; i < 3000; ++i) {
+      const std::int64_t count = 1 << 20, largest = dice.between(0, 1ll << dice.between(0, 20));
+      sums::SumProblem problem = doubles(places.ranks, count, largest);
+      problem.total = dice.between(largest, places.ranks * largest);
+      problem.largest_blocks = dice.between(-1, std::min(largest, count / sums::block_elements));
+      problem.blocks = problem.largest_blocks < 0 ? -1 : std::min(problem.total, places.ranks * problem.largest_blocks);
+      problem.scatters = dice.between(0, 1) == 1;
+      problem.shown = places.nodes == 1 && dice.between(0, 1) == 1;
+      const sums::SumRow& row = many.choose(machine, places, problem);
+      sums::SumChoices one;
+      REQUIRE(&row == &one.choose(machine, places, problem));
+      REQUIRE(can_make(row, problem));
+      const model::Setting setting(machine, places);
+      const double least = choose_sum(setting, problem).cost(setting, problem).seconds;
+      CAPTURE(row.name, choose_sum(setting, problem).name, problem.ranks, problem.total, problem.largest, problem.blocks);
+      REQUIRE(row.cost(setting, problem).seconds <= 1.15 * least);
+    }
+  }
+}
+
 }  // namespace weir::test

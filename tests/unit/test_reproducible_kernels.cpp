@@ -1,9 +1,11 @@
 // Reproducible sums: the bits of the obvious loops, whatever the order of the terms, and as near to the exact sum as promised.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 
+#include "kernels/sum_of_few.hpp"
 #include "support/catch.hpp"
 #include "support/exact_sum.hpp"
 #include "support/kernel_sets.hpp"
@@ -161,6 +163,62 @@ TEMPLATE_TEST_CASE("totals of infinities, NaN, zeros and what overflows", "[kern
   REQUIRE(total_of({T(0x1p53), 1}) == 0x1p53);
   REQUIRE(total_of({T(0x1p53), 1, T(0x1p-30)}) == 0x1p53 + 2);
   REQUIRE(total_of({T(-0x1p53), -1, T(-0x1p-30)}) == -0x1p53 - 2);
+}
+
+TEST_CASE("sums of few values have the bits of their total", "[kernels]") {
+  const auto check = [](const std::vector<double>& values) {
+    ReproducibleTotal total;
+    kernels::reference::add_to_total(values.data(), std::ssize(values), total);
+    const double sum = kernels::sum_of_few(values.data(), static_cast<int>(values.size()));
+    INFO(values.size() << " values, sum " << sum << ", of their total " << total.value());
+    REQUIRE(std::bit_cast<std::uint64_t>(sum) == std::bit_cast<std::uint64_t>(total.value()));
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN(),
+                   most = std::numeric_limits<double>::max();
+  for (const std::vector<double>& values : std::vector<std::vector<double>>{{},
+                                                                            {0},
+                                                                            {-0.0, -0.0},
+                                                                            {1, -1},
+                                                                            {1, infinity},
+                                                                            {-infinity, 2, -infinity},
+                                                                            {-infinity, infinity},
+                                                                            {1, -nan},
+                                                                            {most, most, -most, -most, 1},
+                                                                            {most, most},
+                                                                            {0x1p53, 1},
+                                                                            {0x1p53, 1, 0x1p-30},
+                                                                            {-0x1p53, -1, -0x1p-30},
+                                                                            {0x1p53, 1, 0x1p-60, -0x1p-20, 0x1p-90}})
+    check(values);
+  for (int exponent = -1074; exponent < 1024; ++exponent) {
+    const double x = std::ldexp(1, exponent), y = x * 1.75 + std::numeric_limits<double>::denorm_min();
+    check({x});
+    check({x, -y});
+    for (const int far : {30, 31, 32, 33, 52, 60, 83, 84, 85, 86, 113}) {
+      // Halves of the last unit, and what lies beside them.
+      const double small = std::ldexp(1, exponent - far);
+      check({y, small});
+      check({y, -small * 1.5, x});
+      check({-y, std::nextafter(small, 0), small * 2});
+      check({y, small * 3, -y, -small * 0.5, x});
+    }
+  }
+  for (const int count : {1, 2, 3, 4, 7, 33, 64, 200}) {
+    for (const auto& [least, largest] : {std::pair{-3.0, 3.0},
+                                         {-40.0, 20.0},
+                                         {-90.0, 0.0},
+                                         {-1074.0, 1000.0},
+                                         {-1074.0, -1000.0},
+                                         {-850.0, -750.0},
+                                         {970.0, 1020.0}}) {
+      const Terms terms = spread_terms<double>(count, 300, least, largest, static_cast<std::uint64_t>(count));
+      for (std::size_t i = 0; i < terms[0].size(); ++i) {
+        std::vector<double> values;
+        for (const auto& term : terms) values.push_back(term[i]);
+        check(values);
+      }
+    }
+  }
 }
 
 TEMPLATE_TEST_CASE("reproducible sums of infinities, NaN and zeros", "[kernels]", WEIR_HOST_KERNELS) {
