@@ -230,7 +230,7 @@ std::string check_algorithm(const std::string& wanted) {
 std::vector<std::string> names_of_sums() {
   std::vector<std::string> names = {std::string(by_mpi), "auto"};
   for (const sums::SumRow* sum : sums::sum_registry()) {
-    if (!sum->in_node) names.emplace_back(sum->name);
+    if (sum->needs == sums::Shown::nothing) names.emplace_back(sum->name);
   }
   return names;
 }

@@ -77,7 +77,7 @@ const SumRow& choose_sum(const model::Setting& setting, const SumProblem& proble
 const SumRow& SumChoices::choose(const Machine& machine, const Problem& places, const SumProblem& problem) {
   constexpr int digits = 4, code_bits = 10;  // of each number
   SumProblem alike = problem;
-  std::uint64_t key = (problem.scatters ? 1u : 0u) | (problem.shown ? 2u : 0u);
+  std::uint64_t key = (problem.scatters ? 1u : 0u) | (problem.per_node > 0 ? 2u : 0u);
   for (std::int64_t* const number : {&alike.total, &alike.largest, &alike.blocks, &alike.largest_blocks}) {
     const int dropped = std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(*number))) - digits);
     const std::int64_t first = *number >> dropped;

@@ -163,8 +163,9 @@ void check_operation(const SparseSumConfig& config);
 /// same bits on every processor, so that all ranks choose alike.
 [[nodiscard]] const SumRow& choose_sum(const model::Setting& setting, const SumProblem& problem);
 
-/// Chooses for the runs of one object, which differ in their numbers of entries and blocks, in `scatters` and in `shown`. Costs of
-/// all rows take as long as a small sum. So choices are remembered, and numbers that differ by less than an eighth may be alike.
+/// Chooses for the runs of one object, which differ in their numbers of entries and blocks, in `scatters` and in whether lists are
+/// shown. Costs of all rows take as long as a small sum. So choices are remembered, and numbers that differ by less than an eighth
+/// may be alike.
 class SumChoices {
  public:
   /// Returns what choose_sum returns for numbers that are alike. Depends on the problem alone, not on what has been chosen before.

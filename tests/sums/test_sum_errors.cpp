@@ -122,7 +122,7 @@ TEST_CASE("a configuration that cannot be is refused", "[sums]") {
   REQUIRE(refused("rank 1: count is -1: it must be", {.count = -1}) == "");
   REQUIRE(refused("rank 1: expected_entries is -5: it must be", {.count = 10, .expected_entries = -5}) == "");
   REQUIRE(refused("rank 1: there is no algorithm 'spilt' for sparse sums: known are gather, split, hash, doubling, dense, blocks, "
-                  "shared, auto; did you "
+                  "shared, hierarchical, auto; did you "
                   "mean 'split'?",
                   {.count = 10, .algorithm = "spilt"}) == "");
 }
