@@ -132,7 +132,7 @@ class Sum {
     ReproducibleTotal total;
     std::size_t count = 0;
     const auto add_few = [&] {
-      for (std::size_t i = 0; i < count; ++i) kernels::host::add_to_total(&few[i], 1, total);
+      kernels::host::add_to_total(few.data(), static_cast<std::int64_t>(count), total);
       count = 0;
     };
     bool all_few = true;

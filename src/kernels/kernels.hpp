@@ -127,10 +127,10 @@ inline constexpr int most_terms = 65536;
 /// The sum of values, each rounded to a multiple of one unit. The unit follows from the largest magnitude alone, so the sum does
 /// not depend on the order of the values, nor on how they are divided: sums are merged exactly. At most `most_values` values.
 struct ReproducibleTotal {
-  static constexpr int width = 28, parts = 4, nothing = -1000;
+  static constexpr int width = 29, parts = 4, nothing = -1000;
   static constexpr std::int64_t most_values = std::int64_t{1} << 34;
 
-  int top = nothing;  ///< the largest magnitude is below 2^(width (top + 1)), and not below 2^(width top)
+  int top = nothing;  ///< the largest magnitude is below 2^(width (top + 1) - 1), and not below 2^(width top - 1)
   bool nan = false, above = false, below = false;  ///< NaN, or positive or negative infinity, is among the values
   std::array<std::int64_t, parts> part{};          ///< part j counts units of 2^(width (top - j))
 

@@ -86,24 +86,22 @@ double sum_of_few(const double* values, int count) {
   const int exponent = static_cast<int>(largest >> mantissa_bits);
   bool lost = exponent < least || exponent > most;
   if (!lost) {
-    // The total counts in units of 2^(width (top - parts + 1)), and lets smaller values go. Values from 2^52 units on are multiples
-    // of them, and adding 2^52 units rounds the others.
+    // The total counts in units of 2^(width (top - parts + 1)). Values from 2^52 units on are multiples of them, and adding 2^52
+    // units rounds the others.
     constexpr int far = bias / width + 1;  // makes top positive, so that the division rounds down
-    const int top = (exponent - bias + far * width) / width - far;
+    const int top = (exponent + 1 - bias + far * width) / width - far;
     const int many = width * (top - ReproducibleTotal::parts + 1) + mantissa_bits;
     const double to_units = std::bit_cast<double>(static_cast<std::uint64_t>(many + bias) << mantissa_bits);
-    const double unit = to_units * 0x1p-52;
     double sum = 0, rest = 0;
     for (int i = 0; i < count; ++i) {
       const double size = std::abs(values[i]);
-      const double rounded = size < unit ? 0 : size < to_units ? (size + to_units) - to_units : size;
-      const double x = std::copysign(rounded, values[i]);
+      const double x = size < to_units ? std::copysign((size + to_units) - to_units, values[i]) : values[i];
       lost = add_exactly(add_exactly(x, sum), rest) != 0 || lost;
     }
     if (!lost) return sum + rest;  // rounds the exact sum, once
   }
   ReproducibleTotal total;
-  for (int i = 0; i < count; ++i) host::add_to_total(values + i, 1, total);
+  host::add_to_total(values, count, total);
   return total.value();
 }
 

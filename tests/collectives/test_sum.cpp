@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -84,6 +85,22 @@ TEST_CASE("sums do not depend on the number of ranks", "[sum]") {
   }
   REQUIRE(sums_over<double>(130, 2, 100, 1) == sums_over<double>(1, 2, 100, 1));
   check_sums<double>(2, 30000);
+}
+
+TEST_CASE("sums do not depend on which rank has a value near the last unit", "[sum]") {
+  RankCheck check;
+  run_ranks(2, [&](Communicator& comm) {
+    for (int far = 40; far <= 120; ++far) {
+      const double small = std::ldexp(1.75, -far);
+      const std::vector<double> all = {1, -1, small, 0}, none, first = {1, -1}, second = {small, 0};
+      const bool is_first = comm.rank() == 0;
+      double together = 0, apart = 0;
+      comm.sum(std::span<const double>(is_first ? all : none), std::span(&together, 1));
+      comm.sum(std::span<const double>(is_first ? first : second), std::span(&apart, 1));
+      check.that(together == apart, "1 - 1 + 1.75 * 2^-" + std::to_string(far));
+    }
+  });
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("sums between other calls, on ranks that are late by turns", "[sum]") {

@@ -142,6 +142,32 @@ TEMPLATE_TEST_CASE("totals do not depend on order and division, and are near to 
   }
 }
 
+TEMPLATE_TEST_CASE("totals do not depend on division where values are near their last unit", "[kernels]", WEIR_HOST_KERNELS) {
+  using T = typename TestType::T;
+  const auto total_of = [](const std::vector<T>& values) {
+    ReproducibleTotal total;
+    TestType::add_to_total(values.data(), std::ssize(values), total);
+    return total;
+  };
+  for (int exponent = -20; exponent <= 40; ++exponent) {
+    const T large = static_cast<T>(std::ldexp(1.75, exponent)), other = static_cast<T>(std::ldexp(1.5, exponent - 40));
+    for (int far = 1; far <= 120; ++far) {
+      for (const double mantissa : {1.0, 1.25, 1.9375}) {
+        const T small = static_cast<T>(std::ldexp(mantissa, exponent - far));
+        const std::vector<T> values = {large, other, small, -large, small};
+        const double sum = total_of(values).value();
+        ReproducibleTotal total = total_of({small});
+        for (const std::vector<T>& part : {std::vector<T>{other}, {large, -large}, {small}}) total.merge(total_of(part));
+        ReproducibleTotal right;
+        kernels::reference::add_to_total(values.data(), std::ssize(values), right);
+        INFO("2^" << exponent << ", 2^-" << far << " of it times " << mantissa << ": " << sum << ", divided " << total.value());
+        REQUIRE(std::bit_cast<std::uint64_t>(sum) == std::bit_cast<std::uint64_t>(total.value()));
+        REQUIRE(std::bit_cast<std::uint64_t>(sum) == std::bit_cast<std::uint64_t>(right.value()));
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("totals of infinities, NaN, zeros and what overflows", "[kernels]", WEIR_HOST_KERNELS) {
   using T = typename TestType::T;
   constexpr T infinity = std::numeric_limits<T>::infinity(), most = std::numeric_limits<T>::max();
@@ -194,7 +220,7 @@ TEST_CASE("sums of few values have the bits of their total", "[kernels]") {
     const double x = std::ldexp(1, exponent), y = x * 1.75 + std::numeric_limits<double>::denorm_min();
     check({x});
     check({x, -y});
-    for (const int far : {30, 31, 32, 33, 52, 60, 83, 84, 85, 86, 113}) {
+    for (const int far : {30, 31, 32, 33, 52, 60, 83, 84, 85, 86, 87, 88, 89, 113, 116, 117}) {
       // Halves of the last unit, and what lies beside them.
       const double small = std::ldexp(1, exponent - far);
       check({y, small});

@@ -117,8 +117,8 @@ void reproducible_sum(const T* const* terms, int count_of_terms, std::int64_t be
 template <class T>
 void add_scaled(const T* x, std::int64_t count, const std::array<double, 2>& scales,
                 std::array<std::int64_t, ReproducibleTotal::parts>& part) {
-  constexpr std::array<double, 4> units = {0x1p84, 0x1p56, 0x1p28, 1};
-  static_assert(ReproducibleTotal::parts == 4 && ReproducibleTotal::width == 28);
+  constexpr std::array<double, 4> units = {0x1p87, 0x1p58, 0x1p29, 1};
+  static_assert(ReproducibleTotal::parts == 4 && ReproducibleTotal::width == 29);
   const auto add = [&](auto d, std::int64_t begin, std::int64_t end) {
     const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
     using D = decltype(d);
@@ -194,10 +194,10 @@ void add_to_total(const T* x, std::int64_t count, ReproducibleTotal& total) {
       for (std::int64_t i = begin; i < begin + size; ++i) reference::add_to_total(x + i, 1, total);
       continue;
     }
-    const int exponent = exponent_of<T>(largest);
+    // Values are below half a unit of 2^(width (top + 1)): a total with a higher top has the same digits of them from there on.
+    const int above = exponent_of<T>(largest) + 1;
     ReproducibleTotal mine;
-    mine.top = exponent >= 0 ? exponent / ReproducibleTotal::width
-                             : -((ReproducibleTotal::width - 1 - exponent) / ReproducibleTotal::width);
+    mine.top = above >= 0 ? above / ReproducibleTotal::width : -((ReproducibleTotal::width - 1 - above) / ReproducibleTotal::width);
     const int shift = -ReproducibleTotal::width * (mine.top - ReproducibleTotal::parts + 1), half = shift / 2;
     add_scaled(x + begin, size, {power_of_two(half), power_of_two(shift - half)}, mine.part);
     total.merge(mine);

@@ -183,7 +183,7 @@ void add_to_total(const T* x, std::int64_t count, ReproducibleTotal& total) {
       one.above = !one.nan && value > 0;
       one.below = !one.nan && value < 0;
     } else if (value != 0) {
-      one.top = static_cast<int>(std::floor(static_cast<double>(std::ilogb(value)) / ReproducibleTotal::width));
+      one.top = static_cast<int>(std::floor(static_cast<double>(std::ilogb(value) + 1) / ReproducibleTotal::width));
       double rest = value;
       for (int j = 0; j < ReproducibleTotal::parts; ++j) {
         const int unit = ReproducibleTotal::width * (one.top - j);
