@@ -94,7 +94,7 @@ anew
 start 0 3; start 1 2; start 2 3
 for rank in 0 1 2; do
   ended $rank 1
-  says $rank err "WORLD_SIZE is 2 at rank 1 on $(hostname), and 3 at rank 0 on $(hostname): give all processes of a job the same"
+  says $rank err "WORLD_SIZE is 2 at rank 1 on $(hostname), and 3 at rank 0 on $(hostname): give all processes of a job the same, and each job another MASTER_PORT"
 done
 anew
 start 0 2; start 1 2 WEIR_INTERFACE=absent
