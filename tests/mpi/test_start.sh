@@ -155,6 +155,7 @@ if [ "$(id -u)" = 0 ] && unshare -mn true 2> /dev/null; then
     RANK=1 "$0" & RANK=0 "$0"; wait' "$program" > "$work/0.out" 2> "$work/0.err"
   says 0 out "rank 0 of 2"
   says 0 out "rank 1 of 2"
+  says 0 err "/dev/shm is missing or cannot be written to; MPICH takes up to 6 MiB there for each rank"
   echo "IPv6 only, no /dev/shm"
 
   anew # the name of the host as Debian writes it into /etc/hosts
