@@ -66,6 +66,9 @@ bool detail::start_mpi(int thread_level) {
   const bool warns = mpich && (local_rank == nullptr || std::string_view(local_rank) == "0");
   if (launch.starter != bootstrap::Starter::variables) {
     if (warns) warn_of_little_shared_memory(number_in("MPI_LOCALNRANKS"));
+    // MPICH 5 ends a process of Open MPI's launcher in MPI_Init.
+    if (const std::string other = mpich ? other_launcher() : ""; !other.empty())
+      log(LogLevel::warn, LogLevel::warn, "if MPI_Init fails: {}", other);
     if (launch.within) bootstrap::forget_launchers();
     initialise(thread_level);
     return true;
