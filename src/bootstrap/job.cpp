@@ -112,6 +112,14 @@ bool says_wait(Connection& connection, const Address& address, const std::string
   return false;
 }
 
+/// Returns the list without what makes it too long to read.
+std::string shortened(const std::string& problems) {
+  constexpr std::size_t most = 400;
+  if (problems.size() <= most) return problems;
+  const std::size_t end = problems.rfind("; ", most);
+  return problems.substr(0, std::min(end, most)) + "; …";
+}
+
 /// Looks for rank 0's server on each port and address, until it is found.
 Connection find_server(const Launch& launch, const std::string& hello, double timeout_seconds) {
   const Clock::time_point deadline = Clock::now() + duration(timeout_seconds);
@@ -135,7 +143,7 @@ Connection find_server(const Launch& launch, const std::string& hello, double ti
   fail(WEIR_ERR_TIMEOUT,
        "rank {} of {} on {} has not found rank 0 at {} in {:.0f} s ({}): see that rank 0 was started, that this node reaches "
        "MASTER_ADDR, an address of rank 0's node, and that no firewall closes ports {} to {}",
-       launch.rank, launch.size, host_name(), launch.master_address, timeout_seconds, problems.substr(0, 400), launch.first_port,
+       launch.rank, launch.size, host_name(), launch.master_address, timeout_seconds, shortened(problems), launch.first_port,
        launch.last_port);
 }
 
@@ -179,12 +187,12 @@ void Job::join(const Launch& launch, const Settings& settings) {
   std::string name, mapping, network, root;
   words >> name >> mapping >> network;
   std::getline(words >> std::ws, root);
-  const bool one_node = mapping == process_mapping(std::vector<std::string>(static_cast<std::size_t>(size_), "here"));
-  only_tcp_ = network == "tcp" && !one_node;
+  one_node_ = mapping == process_mapping(std::vector<std::string>(static_cast<std::size_t>(size_), "here"));
+  only_tcp_ = network == "tcp" && !one_node_;
   connections_ = settings.connections;
   interface_ = settings.network_interface;
   interface_chosen_ = !interface_.empty();
-  if (!interface_chosen_ && !one_node) interface_ = interface_towards(launch.master_address, launch.first_port);
+  if (!interface_chosen_ && !one_node_) interface_ = interface_towards(launch.master_address, launch.first_port);
   relay_ = std::make_unique<Relay>(std::move(connection.descriptor), std::move(connection.lines), std::move(name),
                                    std::move(mapping), std::move(root), rank_, size_);
   current = this;

@@ -25,6 +25,8 @@ class Job {
   /// Removes them again, so that programs that this one starts do not take themselves for ranks. Call it when MPI_Init has
   /// returned.
   void after_init();
+  /// Returns how many ranks this node has at least.
+  [[nodiscard]] int least_ranks_here() const { return one_node_ ? size_ : 1; }
 
  private:
   void join(const Launch& launch, const Settings& settings);
@@ -34,6 +36,7 @@ class Job {
   int rank_, size_;
   std::string interface_;  // that leads to the other ranks; empty on one node
   bool interface_chosen_ = false;
+  bool one_node_ = false;
   bool only_tcp_ = false;  // connects the nodes, of which there are several
   int connections_ = 1;
   std::unique_ptr<Server> server_;  // of rank 0

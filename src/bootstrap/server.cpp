@@ -267,9 +267,16 @@ void Server::greet(Client& client, std::string_view line) {
   if (stage_ == Stage::gathering && hello.version != own_.version) {
     refuse(fmt::format("rank {} on {} has Weir {}, and rank 0 on {} has {}: install one version on all nodes", hello.rank,
                        hello.host, hello.version, own_.host, own_.version));
-  } else if (stage_ == Stage::gathering && hello.size != own_.size) {
-    refuse(fmt::format("WORLD_SIZE is {} at rank {} on {}, and {} at rank 0 on {}: give all processes of a job the same",
-                       hello.size, hello.rank, hello.host, own_.size, own_.host));
+  } else if (stage_ != Stage::refusing && hello.size != own_.size) {
+    const std::string why = fmt::format(
+        "WORLD_SIZE is {} at rank {} on {}, and {} at rank 0 on {}: give all processes of a job the same, and each job "
+        "another MASTER_PORT",
+        hello.size, hello.rank, hello.host, own_.size, own_.host);
+    if (stage_ == Stage::running) {  // it concerns the one that has come alone, whose rank may not exist here
+      send(client, shared(fmt::format("refused {}\n", why)));
+      return;
+    }
+    refuse(why);
   }
   if (stage_ == Stage::gathering && !hello.problem.empty())
     refuse(fmt::format("rank {} on {}: {}", hello.rank, hello.host, hello.problem));

@@ -31,6 +31,8 @@ echo "   installed, and run under torchrun on 4 ranks: $((SECONDS - begin)) s"
 cd "$source/tests/python"
 out=$(python -W ignore torch_lost_rank.py 2>&1) || fail "a rank that is killed: $out"
 echo "   a rank that is killed: ok"
+out=$(python -W ignore torch_alone_in_mpi.py 2>&1) || fail "processes that are alone in MPI: $out"
+echo "   processes that are alone in MPI: ok"
 for ranks in 1 2 4; do
   mpiexec -n $ranks python -m pytest -x -q --color=no -p no:cacheprovider test_torch*.py >"$work/out" || { cat "$work/out"; fail "$ranks ranks"; }
   grep -E '^(skipped:|[0-9]+ passed)' "$work/out" | sort | uniq -c | sed "s/^/   $ranks ranks: /"

@@ -94,7 +94,7 @@ anew
 start 0 3; start 1 2; start 2 3
 for rank in 0 1 2; do
   ended $rank 1
-  says $rank err "WORLD_SIZE is 2 at rank 1 on $(hostname), and 3 at rank 0 on $(hostname): give all processes of a job the same"
+  says $rank err "WORLD_SIZE is 2 at rank 1 on $(hostname), and 3 at rank 0 on $(hostname): give all processes of a job the same, and each job another MASTER_PORT"
 done
 anew
 start 0 2; start 1 2 WEIR_INTERFACE=absent
@@ -155,6 +155,7 @@ if [ "$(id -u)" = 0 ] && unshare -mn true 2> /dev/null; then
     RANK=1 "$0" & RANK=0 "$0"; wait' "$program" > "$work/0.out" 2> "$work/0.err"
   says 0 out "rank 0 of 2"
   says 0 out "rank 1 of 2"
+  says 0 err "/dev/shm is missing or cannot be written to; MPICH takes up to 6 MiB there for each rank"
   echo "IPv6 only, no /dev/shm"
 
   anew # the name of the host as Debian writes it into /etc/hosts

@@ -70,6 +70,32 @@ def test_density_1_is_what_pytorch_does(comm, mesh):
     gradients.close()
 
 
+@pytest.mark.parametrize("layout", ["plain", "hybrid"])
+@pytest.mark.parametrize("keywords", [{"algorithm": "dense_ring"}, {"algorithm": "auto"}, {"dense_iterations": 3}], ids=str)
+def test_dense_exchanges_are_what_pytorch_does(comm, layout, keywords, request):
+    mesh = request.getfixturevalue(layout if layout == "hybrid" else "mesh")
+    expected = train(sharded(mesh), comm, 3)
+    model = sharded(mesh["shard"] if layout == "hybrid" else mesh)
+    gradients = weir.torch.fsdp_hook(model, comm, density=1.0, **keywords)
+    for mine, theirs in zip(train(model, comm, 3), expected):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+    gradients.close()
+
+
+@pytest.mark.parametrize("keywords", [
+    {"error_feedback": "ef21"}, {"algorithm": "auto", "compressor": "power_sgd"},
+    {"algorithm": "packed_reduce_scatter", "compressor": "block_quantise"}, {"algorithm": "auto"}, {"dense_iterations": 2},
+], ids=str)
+def test_any_update_keeps_ranks_alike(comm, mesh, keywords):
+    model = sharded(mesh)
+    gradients = weir.torch.fsdp_hook(model, comm, density=0.05, **keywords)
+    weights = torch.cat([one.flatten() for one in train(model, comm, 4)])
+    assert torch.isfinite(weights).all()
+    assert not torch.equal(weights, torch.cat([one.detach().flatten() for one in network().parameters()]))
+    assert len(set(comm.allgather(weights.numpy().tobytes()))) == 1
+    gradients.close()
+
+
 def test_nothing_is_lost(comm, mesh):
     """What one step does not deliver, the next ones do: the sum of updates and residuals is the sum of gradients."""
     if comm.size == 1:

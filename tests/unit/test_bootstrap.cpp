@@ -251,10 +251,32 @@ TEST_CASE("processes of other jobs, sizes and versions are refused with a reason
   SECTION("another size") {
     Job job(3);
     const std::string text =
-        "refused WORLD_SIZE is 2 at rank 1 on host, and 3 at rank 0 on host: give all processes of a job the same";
+        "refused WORLD_SIZE is 2 at rank 1 on host, and 3 at rank 0 on host: give all processes of a job the same, and each job "
+        "another MASTER_PORT";
     REQUIRE(job.join(hello_of(1, 2)).hear() == text);
     REQUIRE(job.root.hear() == text);
     REQUIRE(job.join(hello_of(2, 3)).hear() == text);  // one that comes later hears the same
+  }
+  SECTION("another size, once all have come") {
+    for (const int size : {1, 2, 3, 7}) {
+      Job job(size);
+      std::vector<Process> others;
+      for (int rank = 1; rank < size; ++rank) others.push_back(job.join(hello_of(rank, size)));
+      REQUIRE(job.root.hear().starts_with("go "));
+      for (const int theirs : {1, 2, 3, 7, 1000}) {
+        if (theirs == size) continue;
+        const std::string answer = job.join(hello_of(theirs - 1, theirs)).hear();
+        REQUIRE(answer.starts_with("refused WORLD_SIZE is " + std::to_string(theirs) + " at rank " + std::to_string(theirs - 1)));
+      }
+      for (Process& one : others) REQUIRE(one.hear() == "wait");  // the job goes on
+      others.push_back(std::move(job.root));
+      for (Process& one : others) one.say("barrier\n");
+      for (Process& one : others) {
+        std::string line = one.hear();
+        if (line.starts_with("go ")) line = one.hear();
+        REQUIRE(line == "out");
+      }
+    }
   }
   SECTION("another version") {
     Job job(2);

@@ -11,9 +11,10 @@ import torch.distributed as dist
 from ._struct import refuse_unknown, whole_number
 from ._torch_models import SUM_TYPES, entry_of
 from ._torch_start import everybody
-from ._types import AllreduceConfig, ArgumentError
+from ._types import AllreduceConfig, ArgumentError, Feedback
 from .communicator import Communicator
 from .plan import AllreducePlan
+from .registry import algorithms
 
 FIXED = ("count", "type", "memory", "average", "name", "density")  # keywords of a plan that follow from the model
 
@@ -86,6 +87,12 @@ class Part:
         return self.plan
 
 
+def always_sparse(config: AllreduceConfig) -> bool:
+    """Returns whether every run of a plan with this configuration in force has a sparse update."""
+    sparse = any(info.sparse for info in algorithms() if info.name == config.algorithm)
+    return sparse and config.error_feedback != Feedback.ef21 and config.dense_iterations == 0
+
+
 class SparseReduceScatter(Part):
     """What fully_shard calls for the gradients of one module, of which each rank gets its shard: a ReduceScatter of PyTorch."""
 
@@ -99,9 +106,14 @@ class SparseReduceScatter(Part):
                 "communicator of the ranks of its mesh"
             )
         gradient = input_tensor.to(SUM_TYPES.get(input_tensor.dtype, input_tensor.dtype))
-        indices, values = self._plan_for(gradient, op == dist.ReduceOp.AVG).run_sparse(gradient)
+        plan = self._plan_for(gradient, op == dist.ReduceOp.AVG)
         shard = output_tensor.numel()
         first = group.rank() * shard  # the communicator may order the ranks in another way
+        if not always_sparse(plan.config):
+            plan.run(gradient)  # overwrites a copy that PyTorch has made for this exchange
+            output_tensor.copy_(gradient.view(-1)[first : first + shard].view_as(output_tensor))
+            return
+        indices, values = plan.run_sparse(gradient)
         output_tensor.zero_()
         if gradient.is_cuda:
             indices, values = torch.as_tensor(indices, device=gradient.device), torch.as_tensor(values, device=gradient.device)

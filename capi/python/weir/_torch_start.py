@@ -6,7 +6,7 @@ import fcntl
 import os
 import socket
 import struct
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterator, Optional
 
 import torch
 import torch.distributed as dist
@@ -26,16 +26,15 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0, seconds: float = LONGEST) -> None:
-    """Collective over the ranks of torch.distributed, or over the `ranks` that share `store`. If they are several, starts MPI for
-    them, whatever has started the processes: rank 0's address and a free port travel through PyTorch's store. Waits for them as
-    WEIR_TIMEOUT says, or else at most `seconds`. Does nothing where MPI runs already, or where its own launcher has started the
-    processes."""
-    if store is None:
-        if not dist.is_available() or not dist.is_initialized():
-            return
+@contextlib.contextmanager
+def variables_of(store: Any = None, rank: int = 0, ranks: int = 0, seconds: float = LONGEST) -> Iterator[None]:
+    """Collective over the ranks of torch.distributed, or over the `ranks` that share `store`. If they are several, sets the variables
+    by which Weir starts MPI for them, whatever has started the processes, and removes them at the end: rank 0's address and a free
+    port travel through PyTorch's store. The ranks wait for each other as WEIR_TIMEOUT says, or else at most `seconds`."""
+    if store is None and dist.is_available() and dist.is_initialized():
         store, rank, ranks = dist.distributed_c10d._get_default_store(), dist.get_rank(), dist.get_world_size()
-    if ranks == 1:
+    if store is None or ranks == 1:
+        yield
         return
     where = ""
     if rank == 0:
@@ -54,7 +53,7 @@ def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0, seconds: fl
     before = {name: os.environ.get(name) for name in ours}
     os.environ.update({name: str(value) for name, value in ours.items()})
     try:
-        initialise()
+        yield
     finally:
         for name, value in before.items():
             if value is None:
@@ -63,11 +62,18 @@ def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0, seconds: fl
                 os.environ[name] = value
 
 
+def start_by_store(store: Any = None, rank: int = 0, ranks: int = 0, seconds: float = LONGEST) -> None:
+    """Collective over the ranks of torch.distributed, or over the `ranks` that share `store`. If they are several, starts MPI for
+    them. Does nothing where MPI runs already, or where its own launcher has started the processes."""
+    with variables_of(store, rank, ranks, seconds):
+        initialise()
+
+
 def everybody() -> Communicator:
     """Returns a communicator of all ranks. ArgumentError if PyTorch's job has another number."""
-    if Process.number is None:  # no communicator has been made yet
-        start_by_store()
-    comm = Communicator()
+    # The variables say which ranks there are, if somebody else has started MPI for each of them alone.
+    with variables_of() if Process.number is None else contextlib.nullcontext():
+        comm = Communicator()
     ranks, who = os.environ.get("WORLD_SIZE", ""), "WORLD_SIZE says"
     if dist.is_available() and dist.is_initialized():
         ranks, who = str(dist.get_world_size()), "torch.distributed has"

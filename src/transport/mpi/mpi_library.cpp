@@ -100,23 +100,28 @@ void detail::check_mpi_library() {
   for (const std::string& version : loaded_library_versions()) refuse_other_family(version);
 }
 
-void refuse_other_launcher() {
-  int ranks = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (ranks > 1) return;
+std::string other_launcher() {
   // If Weir's own launcher is among them, it started this process, and the other one started that launcher.
   for (const Launcher& launcher : launchers) {
-    if (mpi_family() == launcher.family && std::getenv(launcher.variable) != nullptr) return;
+    if (mpi_family() == launcher.family && std::getenv(launcher.variable) != nullptr) return "";
   }
   for (const Launcher& launcher : launchers) {
     const char* const started = std::getenv(launcher.variable);
     if (started == nullptr || std::string_view(started) == "1") continue;
-    fail(WEIR_ERR_UNSUPPORTED,
-         "this is {}, built for {}, and {}'s launcher has started this process as one of {}: start the program with {}'s launcher, "
-         "or use {}; a program that is to run alone starts without {} in its environment",
-         library_of(mpi_family()), mpi_family(), launcher.family, started, mpi_family(), library_of(launcher.family),
-         launcher.variable);
+    return fmt::format(
+        "this is {}, built for {}, and {}'s launcher has started this process as one of {}: start the program with {}'s launcher, "
+        "or use {}; a program that is to run alone starts without {} in its environment",
+        library_of(mpi_family()), mpi_family(), launcher.family, started, mpi_family(), library_of(launcher.family),
+        launcher.variable);
   }
+  return "";
+}
+
+void refuse_other_launcher() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (ranks > 1) return;
+  if (const std::string other = other_launcher(); !other.empty()) fail(WEIR_ERR_UNSUPPORTED, "{}", other);
   const bootstrap::Launch launch = bootstrap::read_launch();
   if (launch.starter == bootstrap::Starter::variables) {
     fail(

@@ -18,6 +18,9 @@ using detail::mpi_library_version;
 /// Returns, for example, "Open MPI v4.1.4" or "MPICH Version: 4.0.2".
 [[nodiscard]] std::string mpi_library_name(std::string_view library_version);
 
+/// Returns what is wrong if, as the environment says, the launcher of another MPI has started this process as one of several; else
+/// an empty text.
+[[nodiscard]] std::string other_launcher();
 /// Throws Error(WEIR_ERR_UNSUPPORTED) if the launcher of another MPI has started this process as one of several. MPI then believes
 /// that it is the only one, and each would work alone. MPI must be initialised.
 void refuse_other_launcher();

@@ -456,7 +456,7 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seco
   int finalized = 0;
   MPI_Finalized(&finalized);
   require(finalized == 0, "MPI_Finalize has been called: make communicators before it, for MPI cannot be started again");
-  require(mpi_is_running(), "MPI is not running: call MPI_Init before making a communicator");
+  require(mpi_is_running(), "MPI is not running: call MPI_Init or weir_init before making a communicator");
   require(comm != MPI_COMM_NULL, "the MPI communicator is MPI_COMM_NULL: only ranks that are in it may make a Weir communicator");
   int inter = 0;
   MPI_Comm_test_inter(comm, &inter);
