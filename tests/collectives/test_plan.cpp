@@ -56,6 +56,7 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
   refuse("density is nan", [](AllreduceConfig& c) { c.density = std::nan(""); });
   refuse("there is no threshold 'reused': known are exact, reuse, mstopk, sampled, gaussian, sidco, redsync; did you mean 'reuse'?",
          [](AllreduceConfig& c) { c.threshold = "reused"; });
+  refuse("did you mean 'dense_ring'?", [](AllreduceConfig& c) { c.algorithm = "ring"; });
   refuse("there is no threshold ''", [](AllreduceConfig& c) { c.threshold = ""; });
   const auto refuse_threshold = [&](const std::string& threshold, const std::string& parameters, const std::string& part) {
     refuse("threshold_parameters: " + part, [&](AllreduceConfig& c) {
