@@ -108,9 +108,9 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
   if (names == std::vector<std::string>{"all"}) {
     names = {"auto"};
     for (const sums::SumRow* row : sums::sum_registry()) {
-      if (sums::has_place(*row, comm.state()->topology) &&
-          (row->keeps_terms || !sums::keeps_terms(options.operation, options.type)))
-        names.emplace_back(row->name);
+      const Topology& topology = comm.state()->topology;
+      if (!sums::has_place(*row, topology) || (row->needs == sums::Shown::nodes && topology.node_count() == 1)) continue;
+      if (row->keeps_terms || !sums::keeps_terms(options.operation, options.type)) names.emplace_back(row->name);
     }
   }
   std::vector<SparseSum> made;
