@@ -25,11 +25,12 @@ namespace weir {
 }
 
 /// Returns the first of the nearest `names`, of which there must be at least one. If a word has three letters or more, names that
-/// begin with it, or have it after an underscore, are the nearest.
+/// begin with it are the nearest, and those that have it after an underscore are as near as if two letters differed.
 [[nodiscard]] inline std::string_view nearest(std::string_view word, std::span<const std::string_view> names) {
   const auto distance = [word](std::string_view name) {
-    const std::size_t at = word.size() >= 3 ? name.find(word) : name.npos;
-    return at != name.npos && (at == 0 || name[at - 1] == '_') ? 0 : edit_distance(word, name);
+    const std::size_t letters = edit_distance(word, name), at = word.size() >= 3 ? name.find(word) : name.npos;
+    if (at == 0) return std::size_t{0};
+    return at != name.npos && name[at - 1] == '_' ? std::min<std::size_t>(letters, 2) : letters;
   };
   return *std::min_element(names.begin(), names.end(),
                            [&](std::string_view a, std::string_view b) { return distance(a) < distance(b); });
