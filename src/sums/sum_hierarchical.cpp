@@ -1,8 +1,7 @@
 #include <algorithm>
-#include <limits>
 
+#include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
-#include "collectives/regions.hpp"
 #include "sums/node_lists.hpp"
 #include "sums/sum_row.hpp"
 
