@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "communicator/node_cards.hpp"
 #include "sums/entries.hpp"
+#include "sums/sum_row.hpp"
 
 namespace weir::sums {
 
@@ -102,5 +104,31 @@ class NodeLists {
   int rank_;
   int shown_ = 1;
 };
+
+/// Returns the sum of the node's entries with indices in [begin, end), as merge_parts does. `peers`: the ranks of the node.
+template <class T>
+[[nodiscard]] Entries<T> merge_shown(const SumRun<T>& run, std::span<const int> peers, std::int64_t begin, std::int64_t end) {
+  // So many entries of a list are fetched at once. Later ones come while the first are merged.
+  constexpr std::int64_t entries_to_fetch = 512, in_a_line = 8;
+  SumRun<T> of_node = run;
+  of_node.problem.ranks = static_cast<int>(peers.size());
+  SumMemory<T>& memory = run.memory;
+  const bool whole = begin == 0 && end == run.problem.count;
+  std::int64_t entries = 0;
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    const Entries<T> all = run.node->shown(static_cast<int>(rank), run.counts[static_cast<std::size_t>(peers[rank])]);
+    const Entries<T> part = whole ? all : all.part(all.lower_bound(begin), all.lower_bound(end));
+    // Line after line from the cache of the core that wrote them would take as long as merging. A function of prefetches alone
+    // would be left out by GCC.
+    for (std::int64_t i = 0; i < std::min(part.count, entries_to_fetch); i += in_a_line) {
+      __builtin_prefetch(part.indices + i);
+      __builtin_prefetch(part.values + i);
+    }
+    memory.gathered[rank] = entries;
+    memory.parts[rank] = {part, 0};
+    entries += part.count;
+  }
+  return merge_parts(of_node, std::span<const std::int64_t>(memory.gathered));
+}
 
 }  // namespace weir::sums

@@ -25,7 +25,7 @@ struct HierarchicalSum {
 
     // 1. the node's sum of this rank's slice, with indices from 0
     StageScope stage = channel.stage(Stage::in_node_reduce);
-    Entries<T> sum = rebased(run, merged(run, channel.topology(), node.size(), base, end), base);
+    Entries<T> sum = rebased(run, merge_shown(run, topology.node_peers(), base, end), base);
 
     // 2. the sum over the nodes
     stage.next(Stage::allreduce);
@@ -65,22 +65,6 @@ struct HierarchicalSum {
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-  /// Returns the sum of the node's entries with indices in [begin, end).
-  static Entries<T> merged(const SumRun<T>& run, const Topology& topology, int ranks, std::int64_t begin, std::int64_t end) {
-    SumRun<T> of_node = run;
-    of_node.problem.ranks = ranks;
-    SumMemory<T>& memory = run.memory;
-    std::int64_t entries = 0;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const Entries<T> all = run.node->shown(rank, run.counts[at(topology.node_peers()[at(rank)])]);
-      const Entries<T> part = all.part(all.lower_bound(begin), all.lower_bound(end));
-      memory.gathered[at(rank)] = entries;
-      memory.parts[at(rank)] = {part, 0};
-      entries += part.count;
-    }
-    return merge_parts(of_node, std::span<const std::int64_t>(memory.gathered));
-  }
 
   /// Copies entries to a list where they are not. Indices there count from `base`.
   static Entries<T> rebased(SumRun<T>& run, const Entries<T>& from, std::int64_t base) {

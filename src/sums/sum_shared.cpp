@@ -7,12 +7,8 @@
 namespace weir::sums {
 namespace {
 
-/// With at least so many entries of each rank, ranks merge a part each. Merging fewer takes less time than one more wait for each
-/// other.
+/// With at least so many entries of each rank, ranks merge a part each. Fewer entries merge faster than ranks wait once more.
 constexpr std::int64_t entries_for_parts = 2048;
-
-/// So many entries of a list are fetched at once. Later ones come while the first are merged.
-constexpr std::int64_t entries_to_fetch = 512, in_a_line = 8;
 
 bool merges_parts(const SumProblem& problem) {
   return !problem.scatters && !problem.keeps_terms && problem.ranks > 2 && problem.total >= entries_for_parts * problem.ranks;
@@ -32,11 +28,11 @@ struct SharedSum {
     const auto count = static_cast<std::uint64_t>(problem.count);
     StageScope stage = channel.stage(Stage::sum);
     if (problem.scatters)
-      co_return merged(run, static_cast<std::int64_t>(part_begin(count, me, problem.ranks)),
-                       static_cast<std::int64_t>(part_begin(count, me + 1, problem.ranks)));
-    if (!merges_parts(problem)) co_return merged(run, 0, problem.count);
+      co_return merge_shown(run, channel.topology().node_peers(), static_cast<std::int64_t>(part_begin(count, me, problem.ranks)),
+                            static_cast<std::int64_t>(part_begin(count, me + 1, problem.ranks)));
+    if (!merges_parts(problem)) co_return merge_shown(run, channel.topology().node_peers(), 0, problem.count);
     NodeLists<T>& node = *run.node;
-    const Entries<T> mine = merged(run, boundary(run, me), boundary(run, me + 1));
+    const Entries<T> mine = merge_shown(run, channel.topology().node_peers(), boundary(run, me), boundary(run, me + 1));
     node.show_part(mine);
     *reinterpret_cast<typename NodeLists<T>::PartCard*>(node.part_cards.mine()) = {mine.count, 0};
     node.part_cards.publish();
@@ -55,27 +51,6 @@ struct SharedSum {
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-  /// Returns the sum of all entries with indices in [begin, end).
-  static Entries<T> merged(SumRun<T>& run, std::int64_t begin, std::int64_t end) {
-    SumMemory<T>& memory = run.memory;
-    std::int64_t entries = 0;
-    for (int rank = 0; rank < run.problem.ranks; ++rank) {
-      const Entries<T> all = run.node->shown(rank, run.counts[at(rank)]);
-      const bool whole = begin == 0 && end == run.problem.count;
-      const Entries<T> part = whole ? all : all.part(all.lower_bound(begin), all.lower_bound(end));
-      // Line after line from the cache of the core that wrote them would take as long as merging. A function of prefetches alone
-      // would be left out by GCC.
-      for (std::int64_t i = 0; i < std::min(part.count, entries_to_fetch); i += in_a_line) {
-        __builtin_prefetch(part.indices + i);
-        __builtin_prefetch(part.values + i);
-      }
-      memory.gathered[at(rank)] = entries;
-      memory.parts[at(rank)] = {part, 0};
-      entries += part.count;
-    }
-    return merge_parts(run, std::span<const std::int64_t>(memory.gathered));
-  }
 
   /// Returns the first index of a rank's part. All ranks compute the same.
   static std::int64_t boundary(const SumRun<T>& run, int rank) {

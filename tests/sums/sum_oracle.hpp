@@ -127,6 +127,34 @@ std::vector<SumList<T>> sum_input(const std::string& pattern, int ranks, std::in
   return lists;
 }
 
+/// What the ranks give, and its sum.
+template <class T>
+struct SumCase {
+  std::string text;
+  std::int64_t count;
+  std::vector<SumList<T>> input;
+  SumMap<T> sum;
+};
+
+/// Returns cases of all patterns, for arrays of no element up to more than 2^33. Leaves out two of three for many ranks.
+template <class T>
+std::vector<SumCase<T>> sum_cases(SumOperation operation, int ranks) {
+  constexpr std::int64_t counts[] = {0, 1, 7, 130, 5000, (std::int64_t{1} << 33) + 5};
+  std::vector<SumCase<T>> cases;
+  int number = 0;
+  for (const std::int64_t count : counts) {
+    for (const std::string& pattern : sum_patterns) {
+      if (count == 0 && pattern != "nothing") continue;
+      if (ranks > 8 && ++number % 3 != 0) continue;
+      auto input = sum_input<T>(pattern, ranks, count, static_cast<std::uint64_t>(count * 31 + ranks));
+      auto sum = sum_oracle(operation, input);
+      cases.push_back(
+          {"P " + std::to_string(ranks) + " n " + std::to_string(count) + " " + pattern, count, std::move(input), std::move(sum)});
+    }
+  }
+  return cases;
+}
+
 /// Returns ascending indices below 2^20, one in each block that `hash` and `blocks` deal to rank 0.
 inline std::vector<std::int64_t> indices_of_one_owner(int ranks) {
   constexpr std::int64_t count = 1 << 20;

@@ -17,42 +17,16 @@ namespace {
 int ranks_of(const std::string& machine) { return static_cast<int>(synthetic_machine(machine).size()); }
 
 template <class T>
-struct Case {
-  std::string text;
-  std::int64_t count;
-  std::vector<SumList<T>> input;
-  SumMap<T> sum;
-};
-
-template <class T>
-std::vector<Case<T>> cases_of(SumOperation operation, const std::string& machine) {
-  const int ranks = ranks_of(machine);
-  std::vector<Case<T>> cases;
-  int number = 0;
-  for (const std::int64_t count :
-       {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{5000}, (std::int64_t{1} << 33) + 5}) {
-    for (const std::string& pattern : sum_patterns) {
-      if (count == 0 && pattern != "nothing") continue;
-      if (ranks > 8 && ++number % 3 != 0) continue;
-      auto input = sum_input<T>(pattern, ranks, count, static_cast<std::uint64_t>(count * 31 + ranks));
-      auto sum = sum_oracle(operation, input);
-      cases.push_back({machine + " n " + std::to_string(count) + " " + pattern, count, std::move(input), std::move(sum)});
-    }
-  }
-  return cases;
-}
-
-template <class T>
 void check_type() {
   for (const char* machine :
        {"node:2 rank:2", "node:3 rank:2", "node:2 rank:4", "node:5 rank:2", "node:2 rank:8", "node:9 rank:4"}) {
     for (const SumOperation operation : {SumOperation::sum, SumOperation::min, SumOperation::max}) {
       if (left_out(3)) continue;
-      const auto cases = cases_of<T>(operation, machine);
+      const auto cases = sum_cases<T>(operation, ranks_of(machine));
       RankCheck check;
       run_ranks(ranks_of(machine),
                 [&](Communicator& comm) {
-                  for (const Case<T>& tried : cases) {
+                  for (const SumCase<T>& tried : cases) {
                     SparseSum sum(comm, {.count = tried.count,
                                          .type = detail::sum_type_of<T>,
                                          .operation = operation,
@@ -61,12 +35,12 @@ void check_type() {
                     const Given<T> mine(tried.input[static_cast<std::size_t>(comm.rank())]);
                     for (int run = 0; run < 2; ++run) {
                       sum.run(mine.input());
-                      check.that(same_sum(sum.result<T>(), tried.sum, 0, tried.count), tried.text);
+                      check.that(same_sum(sum.result<T>(), tried.sum, 0, tried.count), std::string(machine) + ", " + tried.text);
                       check.that(sum.statistics().algorithm == "hierarchical", "another algorithm");
                     }
                     sum.run_reduce_scatter(mine.input());
                     check.that(same_sum(sum.result<T>(), tried.sum, sum.range_begin(comm.rank()), sum.range_begin(comm.rank() + 1)),
-                               tried.text + ": a range");
+                               std::string(machine) + ", " + tried.text + ": a range");
                     check.that(sum.statistics().algorithm != "hierarchical", "it makes no ranges");
                   }
                 },

@@ -16,32 +16,7 @@ namespace {
 
 constexpr std::array numbers_of_ranks = {1, 2, 3, 5, 7, 8, 33};
 constexpr std::array operations = {SumOperation::sum, SumOperation::min, SumOperation::max};
-constexpr std::int64_t large = (std::int64_t{1} << 33) + 5, largest_dense = 5000;
-
-template <class T>
-struct Case {
-  std::string text;
-  std::int64_t count;
-  std::vector<SumList<T>> input;
-  SumMap<T> sum;
-};
-
-template <class T>
-std::vector<Case<T>> cases_of(SumOperation operation, int ranks) {
-  std::vector<Case<T>> cases;
-  int number = 0;
-  for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{130}, largest_dense, large}) {
-    for (const std::string& pattern : sum_patterns) {
-      if (count == 0 && pattern != "nothing") continue;
-      if (ranks > 8 && ++number % 3 != 0) continue;
-      auto input = sum_input<T>(pattern, ranks, count, static_cast<std::uint64_t>(count * 31 + ranks));
-      auto sum = sum_oracle(operation, input);
-      cases.push_back(
-          {"P " + std::to_string(ranks) + " n " + std::to_string(count) + " " + pattern, count, std::move(input), std::move(sum)});
-    }
-  }
-  return cases;
-}
+constexpr std::int64_t largest_dense = 5000;
 
 template <class T>
 struct Arrays {
@@ -60,7 +35,8 @@ struct Arrays {
 
 /// Runs one case in every form on this rank.
 template <class T>
-void check_case(RankCheck& check, Communicator& comm, SumOperation operation, const std::string& algorithm, const Case<T>& tried) {
+void check_case(RankCheck& check, Communicator& comm, SumOperation operation, const std::string& algorithm,
+                const SumCase<T>& tried) {
   const std::string text = tried.text + " " + algorithm + " operation " + std::to_string(static_cast<int>(operation));
   SparseSum sum(comm, {.count = tried.count, .type = detail::sum_type_of<T>, .operation = operation, .algorithm = algorithm});
   const Arrays<T> mine(tried.input[static_cast<std::size_t>(comm.rank())]);
@@ -94,11 +70,11 @@ void check_type() {
   for (const int ranks : numbers_of_ranks) {
     for (const SumOperation operation : operations) {
       if (left_out(3)) continue;
-      const auto cases = cases_of<T>(operation, ranks);
+      const auto cases = sum_cases<T>(operation, ranks);
       const auto algorithms = algorithms_of_sums();
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) {
-        for (const Case<T>& tried : cases) {
+        for (const SumCase<T>& tried : cases) {
           for (const std::string& algorithm : algorithms) {
             if (algorithm == "dense" && tried.count > largest_dense) continue;
             check_case(check, comm, operation, algorithm, tried);
