@@ -27,7 +27,7 @@ class NodePipeline {
   NodePipeline(const ShardMap& map, const ExchangeSpec& spec)
       : map_(map), threads_(spec.threads), shared_(spec.shared), factor_(static_cast<T>(1) / static_cast<T>(spec.divisor)) {
     if (map.node().size() == 1) shared_ = {};
-    if (shared_) meeting_.emplace(shared_.last(SharedMeeting::bytes), static_cast<int>(map.node().size()));
+    if (shared_) meeting_.emplace(shared_.last(SharedMeeting::bytes), map.node());
     const std::int64_t whole = threads_.count() == 1 ? block_of_rank : threads_.count() * least_of_pass;
     block_ = std::max(least_block, whole / map.shards() / line * line);
     steps_ = (map.size(0) + block_ - 1) / block_;
@@ -118,7 +118,7 @@ class NodePipeline {
   }
   /// Waits until the ranks of the node have done what they do in this step.
   [[nodiscard]] Channel::CompletionAwaiter meet(Channel node) {
-    meeting_->arrive();
+    meeting_->arrive(node.rank());
     return node.done(*meeting_);
   }
 

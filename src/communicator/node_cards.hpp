@@ -1,7 +1,6 @@
 // node_cards.hpp: cards that the ranks of one node hand each other in shared memory. A message costs several times as much.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -20,9 +19,7 @@ class NodeCards final : public Completion {
   static constexpr std::size_t alignment = 8;  ///< of each card
 
   /// Returns the bytes of memory that each rank needs for cards of at most `card` bytes.
-  [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) {
-    return SharedMeeting::bytes + 2 * round_up(first_byte + card);
-  }
+  [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) { return SharedMeeting::bytes + 2 * round_up(card); }
 
   /// `memory` has memory_for(card) bytes of each rank, and `topology` outlives the object. Call clear() on all ranks before any of
   /// them publishes.
@@ -31,7 +28,7 @@ class NodeCards final : public Completion {
   void clear() noexcept;
 
   /// Returns where this rank writes its next card.
-  [[nodiscard]] std::byte* mine() const { return slot(rank_, published_ + 1) + first_byte; }
+  [[nodiscard]] std::byte* mine() const { return slot(rank_, published_ + 1); }
   /// Shows the other ranks what mine() has.
   void publish() noexcept;
   /// Returns whether all ranks have published as many cards as this one.
@@ -40,10 +37,10 @@ class NodeCards final : public Completion {
   /// longer.
   [[nodiscard]] bool reached_soon();
   [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
-  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string describe() const override { return meeting_.describe(); }
   /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
   /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.
-  [[nodiscard]] const std::byte* first() const { return slot(0, published_) + first_byte; }
+  [[nodiscard]] const std::byte* first() const { return slot(0, published_); }
   [[nodiscard]] std::int64_t stride() const { return memory_.of(1) - memory_.of(0); }
   template <class Card>
   [[nodiscard]] const Card& of(int rank) const {
@@ -51,24 +48,18 @@ class NodeCards final : public Completion {
   }
 
  private:
-  using Number = std::atomic<std::uint64_t>;
-  static_assert(Number::is_always_lock_free);
   static constexpr int usual_spins = 100;  // some 3 us
-  static constexpr std::int64_t line = 64, first_byte = sizeof(Number);
-  static_assert(first_byte % alignment == 0);
+  static constexpr std::int64_t line = 64;
   static constexpr std::int64_t round_up(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
   [[nodiscard]] std::byte* slot(int rank, std::uint64_t card) const {
     return memory_.of(rank) + SharedMeeting::bytes + static_cast<std::int64_t>(card % 2) * slot_bytes_;
   }
-  /// Returns the number of the card that a rank has published last in this slot.
-  [[nodiscard]] Number& number(int rank, std::uint64_t card) const { return *reinterpret_cast<Number*>(slot(rank, card)); }
 
   SharedMemory memory_;
   SharedMeeting meeting_;
   std::int64_t slot_bytes_;
-  std::span<const int> peers_;
-  int rank_, ranks_, spins_;
+  int rank_, spins_;
   std::uint64_t published_ = 0;
 };
 

@@ -401,8 +401,10 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
     return {};
   const Outcome outcome = comm.leases.add_memory(comm, lease, config.count * type_bytes(config.type) + SharedMeeting::bytes);
   const SharedMemory memory = lease.memory();
-  if (memory && comm.topology.local_rank(comm.topology.rank()) == 0)
-    std::fill_n(memory.last(SharedMeeting::bytes), SharedMeeting::bytes, std::byte{0});
+  if (memory) {
+    const int me = comm.topology.local_rank(comm.topology.rank());
+    std::fill_n(memory.last(SharedMeeting::bytes).of(me), SharedMeeting::bytes, std::byte{0});
+  }
   return outcome;
 }
 

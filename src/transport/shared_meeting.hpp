@@ -1,11 +1,12 @@
 // shared_meeting.hpp: a meeting of the ranks of a node, through a few words of memory that they share.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/completion.hpp"
+#include "transport/shared_segment.hpp"
 
 namespace weir {
 
@@ -14,24 +15,31 @@ namespace weir {
 /// than turns of the scheduler.
 class SharedMeeting final : public Completion {
  public:
-  /// The shared memory of a meeting. All zero before the first one. Also the alignment.
+  /// The shared memory of each rank. Also the alignment.
   static constexpr std::int64_t bytes = 64;
 
-  /// `memory` outlives the object.
-  SharedMeeting(std::byte* memory, int ranks) noexcept : words_(reinterpret_cast<std::uint32_t*>(memory)), ranks_(ranks) {}
+  /// `memory` begins with `bytes` of each member, all zero before the first meeting. `members` are their ranks, in the same order.
+  /// Both outlive the object.
+  SharedMeeting(SharedMemory memory, std::span<const int> members) noexcept : memory_(memory), members_(members) {}
 
-  /// Says that this rank has come. What it has written before is seen by all once the meeting is reached.
-  void arrive() noexcept;
+  /// Says that this rank, member `me`, has come. What it has written before is seen by all once the meeting is reached.
+  void arrive(int me) noexcept;
   [[nodiscard]] bool reached() override;
   [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
   void idle() noexcept override;
-  [[nodiscard]] std::string describe() const override { return "the ranks of its node"; }
+  /// Names the first rank that has not come.
+  [[nodiscard]] std::string describe() const override;
 
  private:
-  enum Word : std::uint8_t { meetings, arrived, sleepers };
+  enum Word : std::uint8_t { meetings, arrived, sleepers, arrivals };  // arrivals: of one member, in its own memory
 
-  std::uint32_t* words_ = nullptr;
-  std::uint32_t ranks_ = 1;
+  [[nodiscard]] std::uint32_t& word(Word which) const noexcept { return word_of(0, which); }
+  [[nodiscard]] std::uint32_t& word_of(int member, Word which) const noexcept {
+    return reinterpret_cast<std::uint32_t*>(memory_.of(member))[which];
+  }
+
+  SharedMemory memory_;
+  std::span<const int> members_;
   std::uint32_t before_ = 0;  // meetings that were over when this rank arrived
 };
 

@@ -43,8 +43,8 @@ class SharedMemory {
   [[nodiscard]] std::byte* of(int member) const noexcept { return first_ + member * stride_; }
   /// Returns what lies from `offset` on in that of each.
   [[nodiscard]] SharedMemory from(std::int64_t offset) const noexcept { return {first_ + offset, bytes_ - offset, stride_}; }
-  /// Returns the last `bytes` of what the first member writes, for a SharedMeeting.
-  [[nodiscard]] std::byte* last(std::int64_t bytes) const noexcept { return first_ + bytes_ - bytes; }
+  /// Returns the last `bytes` of that of each.
+  [[nodiscard]] SharedMemory last(std::int64_t bytes) const noexcept { return from(bytes_ - bytes); }
 
  private:
   std::byte* first_ = nullptr;

@@ -1,5 +1,7 @@
 // Tests meetings of threads through shared memory.
 #include <array>
+#include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -7,24 +9,45 @@
 #include "transport/shared_meeting.hpp"
 
 namespace weir {
+namespace {
+
+/// Memory of a meeting of the ranks 100, 101, ...
+class MeetingMemory {
+ public:
+  explicit MeetingMemory(int ranks) : lines_(static_cast<std::size_t>(ranks)), members_(lines_.size()) {
+    std::iota(members_.begin(), members_.end(), 100);
+  }
+  [[nodiscard]] SharedMemory shared() { return {lines_.data()->bytes.data(), SharedMeeting::bytes, SharedMeeting::bytes}; }
+  [[nodiscard]] std::span<const int> members() const { return members_; }
+
+ private:
+  struct alignas(SharedMeeting::bytes) Line {
+    std::array<std::byte, SharedMeeting::bytes> bytes{};
+  };
+
+  std::vector<Line> lines_;
+  std::vector<int> members_;
+};
+
+}  // namespace
 
 TEST_CASE("a meeting is reached once all have arrived, over and over") {
   for (const int ranks : {1, 2, 3, 5, 7, 33}) {
     INFO(ranks << " ranks");
     constexpr int meetings = 200;
-    alignas(SharedMeeting::bytes) std::array<std::byte, SharedMeeting::bytes> memory{};
+    MeetingMemory memory(ranks);
     std::vector<int> written(static_cast<std::size_t>(ranks));  // by each rank, before a meeting
     std::vector<int> wrong(written.size());
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
-        SharedMeeting meeting(memory.data(), ranks);
+        SharedMeeting meeting(memory.shared(), memory.members());
         for (int i = 1; i <= meetings; ++i) {
           written[static_cast<std::size_t>(rank)] = i;
-          meeting.arrive();
+          meeting.arrive(rank);
           while (!meeting.reached()) meeting.idle();
           for (const int other : written) wrong[static_cast<std::size_t>(rank)] += other != i;
-          meeting.arrive();  // all have read
+          meeting.arrive(rank);  // all have read
           while (!meeting.reached()) meeting.idle();
         }
       });
@@ -34,16 +57,21 @@ TEST_CASE("a meeting is reached once all have arrived, over and over") {
   }
 }
 
-TEST_CASE("a meeting that a rank stays away from is not reached") {
-  alignas(SharedMeeting::bytes) std::array<std::byte, SharedMeeting::bytes> memory{};
-  SharedMeeting meeting(memory.data(), 2);
-  meeting.arrive();
-  CHECK(!meeting.reached());
-  meeting.idle();  // returns all the same
-  CHECK(!meeting.reached());
-  SharedMeeting other(memory.data(), 2);
-  other.arrive();
-  CHECK((meeting.reached() && other.reached()));
+TEST_CASE("a meeting that a rank stays away from is not reached, and the rank is named") {
+  MeetingMemory memory(3);
+  const auto join = [&] { return SharedMeeting(memory.shared(), memory.members()); };
+  SharedMeeting first = join(), second = join(), third = join();
+  for (int round = 0; round < 2; ++round) {
+    second.arrive(1);
+    CHECK(second.describe() == "rank 100 in shared memory");
+    first.arrive(0);
+    CHECK(second.describe() == "rank 102 in shared memory");
+    CHECK(!first.reached());
+    first.idle();  // returns all the same
+    CHECK(!first.reached());
+    third.arrive(2);
+    CHECK((first.reached() && second.reached() && third.reached()));
+  }
 }
 
 }  // namespace weir
