@@ -221,6 +221,16 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[reg
   }
 }
 
+TEST_CASE("a silent peer ends in a timeout while others wait in shared memory", "[registry]") {
+  for (const std::int64_t after : {38, 39, 40, 41}) {  // a rank that does not lack its messages itself awaits one that does
+    INFO("silent after " << after << " messages");
+    RankCheck check;
+    run_ranks(ranks, [&](Communicator& comm) { check_timeout("dense_torus2d", comm, check); },
+              {.fault = {.rank = 2, .after = after}});
+    REQUIRE(check.failure() == "");
+  }
+}
+
 TEST_CASE("all algorithms in flight at once, with opposite priorities and started in different orders", "[registry]") {
   for (const std::string machine : machines) {
     for (const std::uint64_t seed : {1, 2}) {
