@@ -89,6 +89,7 @@ struct ExchangeSpec {
   bool along_switches = false;       ///< the ranks are one per node: the exchange may go by switch groups (switch_groups.hpp)
   int lane = -1;                     ///< of the transport's allreduce, for algorithms that need it
   SharedMemory shared;               ///< `count` elements, and a meeting, of a node's ranks; without it they exchange by messages
+  SharedMemory node_memory;          ///< the row's shared_bytes() of each rank, if all ranks are on one node and have them
   Threads threads;                   ///< for work on host memory
   std::shared_ptr<Scratch> scratch;  ///< the communicator's; null: each algorithm has its own
   // For CUDA memory:
@@ -205,6 +206,8 @@ struct AllreduceRow {
   std::span<const CounterInfo> counters{};            ///< besides `rethresholded`; see for_each_counter()
   void (*check)(const ExchangeSpec&) = nullptr;       ///< throws if the parameters, within their ranges, do not suit the spec
   bool (*asks_costs)(const ExchangeSpec&) = nullptr;  ///< returns true if making it needs the spec's machine; null: never
+  /// Returns the bytes of memory that each rank needs if all ranks are on one node and share it; null: none.
+  std::int64_t (*shared_bytes)(const ExchangeSpec&) = nullptr;
   bool sharded = false;
   bool by_switch = false;        ///< the exchange goes by switch groups if the ranks form several (switch_groups.hpp)
   bool sums_in_nodes = false;    ///< dense, through memory shared by a node's ranks if there is room; sharded algorithms do so, too

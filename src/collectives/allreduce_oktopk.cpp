@@ -6,6 +6,11 @@
 
 namespace weir {
 
+std::int64_t shared_bytes_of_oktopk(const ExchangeSpec& spec) {
+  if (spec.ranks == 1 || !may_share(spec)) return 0;
+  return spec.type == DataType::float32 ? OkTopkInNode<float>::memory_for(spec) : OkTopkInNode<double>::memory_for(spec);
+}
+
 template <class T>
 std::unique_ptr<SparseAllreduce<T>> make_oktopk(const ExchangeSpec& spec) {
   return make_in_memory_of<OkTopk, T>(spec);
@@ -26,6 +31,7 @@ const AllreduceRow oktopk_row{.name = "oktopk",
                               .counters = oktopk_counters,
                               .check = check_oktopk,
                               .asks_costs = asks_costs_of_schedules,
+                              .shared_bytes = shared_bytes_of_oktopk,
                               .cuda_memory = true,
                               .sparse_factories = {make_oktopk<float>, make_oktopk<double>}};
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "collectives/oktopk_by_regions.hpp"
+#include "collectives/oktopk_in_node.hpp"
 #include "collectives/oktopk_one_round.hpp"
 #include "collectives/oktopk_schedules.hpp"
 #include "collectives/oktopk_state.hpp"
@@ -20,6 +21,10 @@ class OkTopk final : public SparseAllreduce<T> {
     ExchangeSpec in_one_round = spec;
     bool one_round = false, by_regions = false;
     for (const auto& [largest_k, choice] : schedules_) {
+      if (choice.schedule == ExchangeSchedule::shared) {
+        if constexpr (!Space::asynchronous) in_node_.emplace(spec);
+        continue;
+      }
       if (choice.schedule != ExchangeSchedule::one_round) {
         by_regions = true;
         continue;
@@ -38,11 +43,13 @@ class OkTopk final : public SparseAllreduce<T> {
   void visit_state(StateVisitor& visitor) override { visitor.state(state_); }
   [[nodiscard]] Explanation explanation() const override { return explanation_; }
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return (one_round_ ? one_round_->memory_bytes() : 0) + (by_regions_ ? by_regions_->memory_bytes() : 0);
+    return (one_round_ ? one_round_->memory_bytes() : 0) + (by_regions_ ? by_regions_->memory_bytes() : 0) +
+           (in_node_ ? in_node_->memory_bytes() : 0);
   }
 
   task<SparseOutcome<T>> run(Channel channel, SparseVector<T> local, std::int64_t k, ErrorReport input_error) override {
     const ExchangeSchedule schedule = schedule_of(k);
+    if (schedule == ExchangeSchedule::shared) return in_node_->run(channel, state_, local, k, input_error);
     if (schedule == ExchangeSchedule::one_round) return one_round_->run(channel, state_, local, k, input_error);
     return by_regions_->run(channel, state_, local, k, input_error, schedule);
   }
@@ -61,6 +68,7 @@ class OkTopk final : public SparseAllreduce<T> {
   OkTopkState<T> state_ = fresh_;
   std::optional<OkTopkOneRound<T>> one_round_;
   std::optional<OkTopkByRegions<T, Space>> by_regions_;
+  std::optional<OkTopkInNode<T>> in_node_;
 };
 
 }  // namespace weir

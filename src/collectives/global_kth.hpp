@@ -39,11 +39,19 @@ struct KthWindow {
   }
 };
 
+/// Sums words over the ranks by messages.
+struct SumByMessages {
+  task<void> operator()(Channel channel, std::uint64_t* words, std::int64_t count, std::uint64_t* scratch) const {
+    return allreduce_control(channel, words, count, 0, scratch);
+  }
+};
+
 /// Finds the exact cut, ties included: it selects k entries on all ranks together, or all nonzero entries if there are fewer. With
-/// a good `guess` (last iteration's key; 0 for none) two or three rounds suffice. Returns the same result on every rank.
-template <class T, class Space>
+/// a good `guess` (last iteration's key; 0 for none) two or three rounds suffice. Returns the same result on every rank. `sum` sums
+/// up to kth_words words over the ranks.
+template <class T, class Space, class Sum = SumByMessages>
 task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
-                              std::uint64_t* scratch) {
+                              std::uint64_t* scratch, Sum sum = {}) {
   constexpr Key<T> highest = KthWindow<T>::highest;
   auto [low, high] = KthWindow<T>(guess);
   std::uint64_t* const bins = scratch;
@@ -59,7 +67,7 @@ task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> ent
     if (channel.size() > 1) {
       for (int i = 0; i < kth_bins / 2; ++i) words[i] = bins[2 * i] | bins[2 * i + 1] << 32;
       words[kth_words - 1] = above;
-      co_await allreduce_control(channel, words, kth_words, 0, words + kth_words);
+      co_await sum(channel, words, kth_words, words + kth_words);
       for (int i = 0; i < kth_bins; ++i) bins[i] = words[i / 2] >> (i % 2 * 32) & 0xffffffff;
       above = words[kth_words - 1];
     }

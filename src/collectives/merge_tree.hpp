@@ -70,6 +70,11 @@ class MergeTree {
   [[nodiscard]] std::int64_t landing_bytes() const { return half_bytes_; }
   /// Returns the memory for the vector of `rank`.
   [[nodiscard]] Segment leaf(int rank) { return segment(0, rank); }
+  /// Takes the vector of `rank` from other memory, which is only read. It must stay until the root is complete.
+  void lend(int rank, const T* values, const std::uint32_t* indices) {
+    Node& node = nodes_[0][static_cast<std::size_t>(rank)];
+    node.lent = {const_cast<T*>(values), const_cast<std::uint32_t*>(indices), node.count};
+  }
 
   /// Records that the leaf of `rank` is filled, and sums every node that is now complete.
   void arrived(int rank) {
@@ -102,6 +107,7 @@ class MergeTree {
     std::int64_t count = 0;
     const std::int64_t* exact = nullptr;
     bool done = false;
+    Segment lent{};  // of a leaf in other memory
   };
 
   [[nodiscard]] std::byte* half(int level) const { return memory_ + (level & 1) * half_bytes_; }
@@ -111,8 +117,9 @@ class MergeTree {
     const auto ranks = offset_.size() - 1;
     const auto first = static_cast<std::size_t>(index) << level;
     const auto last = std::min(ranks, first + (std::size_t{1} << level));
-    Segment s = coo::view<T>(half(level) + offset_[first], prefix_[last] - prefix_[first]);
     const Node& node = nodes_[static_cast<std::size_t>(level)][static_cast<std::size_t>(index)];
+    if (node.lent.values != nullptr) return node.lent;
+    Segment s = coo::view<T>(half(level) + offset_[first], prefix_[last] - prefix_[first]);
     s.count = node.count;
     s.exact = node.exact;
     return s;

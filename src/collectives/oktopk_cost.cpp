@@ -86,6 +86,17 @@ StepCost one_round(const Setting& setting, const Group& group, double range, dou
   return traffic;
 }
 
+/// As OkTopkInNode does it.
+StepCost shared(const Setting& setting, const Group& group, double range, double k) {
+  const Rates& rates = setting.machine.rates;
+  const double meeting = setting.network.all_to_all(group, 0, group.ranks).seconds;  // all look at all others
+  const double part = k / group.ranks, region = range / group.ranks;
+  StepCost traffic;
+  traffic.seconds = (2 + histogram_rounds) * meeting + merged_entries(region, part, group.ranks) / rates.merge +
+                    distinct(region, part, group.ranks) / rates.cut + k / rates.decode;
+  return traffic;
+}
+
 /// An exchange of oktopk: its ranks and its size.
 struct Exchange {
   Setting setting;
@@ -108,6 +119,7 @@ Exchange exchange_of(const Machine& machine, const Problem& problem, OkTopkExcha
 StepCost by_schedule(const Exchange& e, const ScheduleChoice& choice) {
   if (choice.schedule == ExchangeSchedule::one_round) return one_round(e.setting, e.group, e.range, e.k);
   if (choice.schedule == ExchangeSchedule::phased) return phased(e.setting, e.group, e.range, e.k, choice.radix);
+  if (choice.schedule == ExchangeSchedule::shared) return shared(e.setting, e.group, e.range, e.k);
   return direct(e.setting, e.group, e.range, e.k);
 }
 
@@ -131,6 +143,7 @@ std::vector<CostedSchedule> considered(const Exchange& e, const Problem& problem
   };
   if (request.schedule == ExchangeSchedule::phased) return {phases()};
   if (request.schedule != ExchangeSchedule::automatic) return {costed(e, {.schedule = request.schedule})};
+  if (request.shared && request.any && e.group.ranks > 1) return {costed(e, {.schedule = ExchangeSchedule::shared})};
   std::vector<CostedSchedule> list{costed(e, {})};
   if (!request.any || problem.values != WireValues::native || e.group.ranks == 1) return list;
   const auto room = static_cast<double>(phased_room(static_cast<std::int64_t>(e.k), e.group.ranks));
@@ -140,7 +153,8 @@ std::vector<CostedSchedule> considered(const Exchange& e, const Problem& problem
 }
 
 StepCost cost_of(const Machine& machine, const Problem& problem, OkTopkExchange exchange) {
-  ScheduleRequest request{.any = problem.any_schedule};
+  ScheduleRequest request{.any = problem.any_schedule,
+                          .shared = exchange == OkTopkExchange::whole && problem.shared_memory && problem.nodes == 1};
   if (!problem.parameters.empty()) {
     const OkTopkParameters given(problem.parameters);
     request.schedule = given.schedule;

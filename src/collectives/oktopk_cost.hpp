@@ -21,8 +21,9 @@ enum class OkTopkExchange { whole, rings, switch_group };
 /// The schedule that is asked for.
 struct ScheduleRequest {
   ExchangeSchedule schedule = ExchangeSchedule::automatic;
-  int radix = 0;    ///< of the phased schedule; 0: the cheapest
-  bool any = true;  ///< automatic choice may take any schedule; otherwise it takes direct
+  int radix = 0;        ///< of the phased schedule; 0: the cheapest
+  bool any = true;      ///< automatic choice may take any schedule; otherwise it takes direct
+  bool shared = false;  ///< all ranks are on one node and share memory
 };
 /// A schedule, and the radix if it is phased.
 struct ScheduleChoice {

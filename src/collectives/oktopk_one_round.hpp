@@ -16,6 +16,26 @@
 
 namespace weir {
 
+/// Moves the k largest entries of `sum`, which every rank has as a whole, to the memory of `to`, with room for k entries and
+/// select_padding more. `spare` has room for sum.count entries and as many more. Sets `global_key` as OkTopkState has it.
+template <class T>
+task<coo::Segment<T>> keep_largest(Channel channel, HostSpace<T>& space, coo::Segment<T> sum, coo::Segment<T> spare, std::int64_t k,
+                                   Key<T>& global_key, std::uint64_t* scratch, coo::Segment<T> to) {
+  // They are usually in the window of global_kth() or above it, so only those entries are searched.
+  const Key<T> floor = KthWindow<T>(global_key).low;
+  coo::Segment<T> among = spare;
+  Band<T> from_floor{floor, floor, 0, 0};
+  among.count =
+      kernels::host::select_band<T>(sum.indices, sum.values, sum.count, from_floor, among.indices, among.values, nullptr, 0);
+  if (among.count < k) among = sum;
+  const std::array<int, 1> myself = {channel.topology().rank()};
+  const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space, among, k, global_key, scratch);
+  global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+  const CutCounts counts = kernels::host::count_cut(among.values, among.count, cut.key);
+  const std::int64_t ties = std::min<std::int64_t>(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
+  co_return space.keep(among, cut.key, ties, static_cast<std::int64_t>(counts.above) + ties, to);
+}
+
 template <class T>
 class OkTopkOneRound {
  public:
@@ -71,21 +91,11 @@ class OkTopkOneRound {
     const coo::Segment<T> sum = tree_.root();
     if (tree_.total() == 0) co_return outcome;
 
-    // 3. its k largest. They are usually in the window of global_kth() or above it, so only those entries are searched.
+    // 3. its k largest
     stage.next(Stage::global_threshold);
-    const Key<T> floor = KthWindow<T>(state.global_key).low;
-    coo::Segment<T> among = tree_.spare();
-    Band<T> from_floor{floor, floor, 0, 0};
-    among.count =
-        kernels::host::select_band<T>(sum.indices, sum.values, sum.count, from_floor, among.indices, among.values, nullptr, 0);
-    if (among.count < k) among = sum;
-    const std::array<int, 1> myself = {channel.topology().rank()};
-    const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space_, among, k, state.global_key, kth_scratch_.data());
-    state.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
-    const CutCounts counts = kernels::host::count_cut(among.values, among.count, cut.key);
-    const std::int64_t ties = std::min<std::int64_t>(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
-    const std::int64_t kept = static_cast<std::int64_t>(counts.above) + ties;
-    const coo::Segment<T> update = space_.keep(among, cut.key, ties, kept, {update_values_.data(), update_indices_.data()});
+    const coo::Segment<T> to{update_values_.data(), update_indices_.data(), 0};
+    const coo::Segment<T> update =
+        co_await keep_largest(channel, space_, sum, tree_.spare(), k, state.global_key, kth_scratch_.data(), to);
     space_.divide(update, spec_);
     outcome.update = {update.indices, update.values, update.count};
     co_return outcome;

@@ -10,12 +10,13 @@
 
 namespace weir {
 
-/// How the messages of oktopk, and of the exchanges of hi_oktopk, are arranged. Every schedule delivers the same bits.
+/// How ranks exchange in oktopk, and in the exchanges of hi_oktopk. Every schedule delivers the same bits.
 ///   direct     every rank sends to every other: Ok-Topk section 3.1.1, at most 3 k entries a rank
 ///   phased     split and reduce digit by digit of the rank number: about `radix` log P messages instead of P
 ///   one_round  every rank gathers every selection, sums and cuts it: log P messages, for small k P
-enum class ExchangeSchedule : std::uint8_t { automatic, direct, phased, one_round };
-inline constexpr std::array<std::string_view, 4> schedule_names = {"automatic", "direct", "phased", "one_round"};
+///   shared     no messages: ranks of one node read each other's entries in shared memory
+enum class ExchangeSchedule : std::uint8_t { automatic, direct, phased, one_round, shared };
+inline constexpr std::array<std::string_view, 5> schedule_names = {"automatic", "direct", "phased", "one_round", "shared"};
 [[nodiscard]] constexpr std::string_view name_of(ExchangeSchedule schedule) {
   return schedule_names[static_cast<std::size_t>(schedule)];
 }
@@ -36,8 +37,9 @@ inline constexpr std::array oktopk_parameters = {
     ParameterInfo{.name = "schedule",
                   .value = 0,
                   .least = 0,
-                  .most = 3,
-                  .doc = "how messages are arranged; automatic: the cheapest by the cost functions, for the k of each run",
+                  .most = 4,
+                  .doc = "how messages are arranged, or shared memory in their place; automatic: the cheapest by the cost "
+                         "functions, for the k of each run",
                   .words = schedule_names},
     ParameterInfo{.name = "radix",
                   .value = 0,

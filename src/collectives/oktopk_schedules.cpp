@@ -18,7 +18,7 @@ bool any_schedule(const ExchangeSpec& spec) {
 
 ScheduleRequest request_of(const ExchangeSpec& spec) {
   const OkTopkParameters parameters(spec.parameters);
-  return {parameters.schedule, parameters.radix, any_schedule(spec)};
+  return {parameters.schedule, parameters.radix, any_schedule(spec), static_cast<bool>(spec.node_memory)};
 }
 
 /// Returns the problem for the cost functions. It is the whole exchange, even if `spec` is a shard of it.
@@ -61,6 +61,7 @@ std::vector<ScheduleUpTo> cheapest_schedules(const ExchangeSpec& spec, OkTopkExc
 std::string reason(const ExchangeSpec& spec, OkTopkExchange exchange) {
   const ScheduleRequest request = request_of(spec);
   if (request.schedule != ExchangeSchedule::automatic) return "as asked for";
+  if (request.shared) return "all ranks are on one node and share memory";
   if (spec.memory != MemorySpace::host) return "the only one for CUDA memory";
   if (spec.wire_values != WireValues::native) return fmt::format("the only one for wire_values {}", name_of(spec.wire_values));
   if (!spec.at_most_k) return "the only one for thresholds that may select more than k entries";
@@ -81,17 +82,27 @@ Explanation OkTopkSchedules::explanation() const {
   return {fmt::format("schedule: {}{}", all, up_to.size() > 1 ? " above" : ""), why};
 }
 
+bool may_share(const ExchangeSpec& spec) {
+  const ExchangeSchedule schedule = request_of(spec).schedule;
+  return any_schedule(spec) && (schedule == ExchangeSchedule::automatic || schedule == ExchangeSchedule::shared);
+}
+
 bool asks_costs_of_schedules(const ExchangeSpec& spec) {
   const ScheduleRequest request = request_of(spec);
   return request.schedule == ExchangeSchedule::automatic ? request.any : request.schedule == ExchangeSchedule::phased;
 }
 
 OkTopkSchedules schedules_of(const ExchangeSpec& spec, OkTopkExchange exchange) {
+  require(
+      request_of(spec).schedule != ExchangeSchedule::shared || spec.ranks == 1 || spec.node_memory,
+      "algorithm_parameters: schedule is shared: it needs all ranks on one node, room in its /dev/shm, and WEIR_SHARED_MEMORY=1; "
+      "choose automatic");
   OkTopkSchedules schedules{.up_to = {}, .why = reason(spec, exchange)};
   if (asks_costs_of_schedules(spec))
     schedules.up_to = cheapest_schedules(spec, exchange);
-  else if (request_of(spec).schedule == ExchangeSchedule::one_round)
-    schedules.up_to = {{spec.largest_k, {.schedule = ExchangeSchedule::one_round}}};
+  else if (const ExchangeSchedule asked = request_of(spec).schedule;
+           asked == ExchangeSchedule::one_round || (asked == ExchangeSchedule::shared && spec.ranks > 1))
+    schedules.up_to = {{spec.largest_k, {.schedule = asked}}};
   return schedules;
 }
 

@@ -28,6 +28,11 @@ struct OkTopkSchedules {
 /// Returns the schedules of the exchange that the spec describes as a whole.
 [[nodiscard]] OkTopkSchedules schedules_of(const ExchangeSpec& spec);
 
+/// Returns true if the ranks may share memory in place of messages, where they have it.
+[[nodiscard]] bool may_share(const ExchangeSpec& spec);
+/// Returns the bytes of memory that each rank needs if all ranks share it, as AllreduceRow has it.
+[[nodiscard]] std::int64_t shared_bytes_of_oktopk(const ExchangeSpec& spec);
+
 /// Returns true if schedules_of() asks the cost functions.
 [[nodiscard]] bool asks_costs_of_schedules(const ExchangeSpec& spec);
 

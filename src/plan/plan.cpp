@@ -19,6 +19,24 @@
 #include "transport/shared_meeting.hpp"
 
 namespace weir::detail {
+namespace {
+
+SharedUse shared_use(const CommunicatorState& comm, std::span<const AllreduceConfig> candidates) {
+  SharedUse use;
+  const AllreduceConfig& config = candidates.front();
+  if (config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory) return use;
+  for (const AllreduceConfig& candidate : candidates) {
+    const AllreduceRow& row = find_allreduce(candidate.algorithm);
+    if (row.sharded || row.sums_in_nodes) use.dense = config.count * type_bytes(config.type) + SharedMeeting::bytes;
+    if (row.shared_bytes == nullptr || comm.topology.node_count() > 1) continue;
+    ExchangeSpec spec = exchange_of(candidate);
+    spec.ranks = comm.topology.size();
+    use.own = std::max(use.own, row.shared_bytes(spec));
+  }
+  return use;
+}
+
+}  // namespace
 
 PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<const AllreduceConfig> candidates, Lease lease,
                    std::unique_ptr<PlanMemory> memory)
@@ -33,8 +51,9 @@ PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<co
       if (find_counter(counter.name) == counters_.end()) counters_.push_back({counter.name});
     });
   }
+  const SharedUse use_of_node = shared_use(*comm, candidates);
   for (const AllreduceConfig& candidate : candidates) {
-    steps_.push_back(memory_->make_step(*comm, channel(), candidate, spec_of(candidate)));
+    steps_.push_back(memory_->make_step(*comm, channel(), candidate, spec_of(candidate, use_of_node)));
     const Explanation text = steps_.back()->explanation();
     const std::string whose = candidates.size() > 1 ? candidate.algorithm + ": " : std::string();
     if (!text.how.empty()) explanation += fmt::format("{}{}\n  {}\n", whose, text.how, text.why);
@@ -279,14 +298,18 @@ void PlanImpl::conclude(const StepOutcome& outcome) {
       statistics.skipped ? ", skipped" : "");
 }
 
-ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate) const {
+ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate, const SharedUse& use) const {
   ExchangeSpec whole = exchange_of(candidate);
   whole.ranks = comm->topology.size();
   whole.divisor = candidate.average ? whole.ranks : 1;
   whole.topology = &comm->topology;
-  if (find_allreduce(candidate.algorithm).asks_costs_for(whole)) whole.machine = &comm->agreed_machine().machine;
+  const AllreduceRow& row = find_allreduce(candidate.algorithm);
+  if (row.asks_costs_for(whole)) whole.machine = &comm->agreed_machine().machine;
   whole.lane = lease_.lane();
-  whole.shared = lease_.memory();
+  if (const SharedMemory memory = lease_.memory()) {
+    if (use.dense > 0) whole.shared = memory.from(use.own);
+    if (use.own > 0 && row.shared_bytes != nullptr) whole.node_memory = memory;
+  }
   whole.scratch = comm->scratch;
   whole.direct = comm->hands_over_gpu_memory();
   if (candidate.memory == MemorySpace::host) whole.threads = comm->threads_for(candidate.threads);
@@ -389,19 +412,17 @@ namespace {
 /// alone. Candidates run one at a time, so one resource of each kind serves all. The outcome says why the ranks of a node exchange
 /// by messages, if they do.
 Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::vector<AllreduceConfig>& candidates) {
-  bool needs_lane = false, needs_memory = false;
+  bool needs_lane = false;
   for (const AllreduceConfig& candidate : candidates) {
     const AllreduceRow& row = find_allreduce(candidate.algorithm);
     needs_lane = needs_lane || (row.needs_allreduce && comm.transport->native_allreduce() != nullptr);
-    needs_memory = needs_memory || row.sharded || row.sums_in_nodes;
   }
-  const AllreduceConfig& config = candidates.front();
   if (needs_lane) comm.leases.add_lane(comm, lease);
-  if (!needs_memory || config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory)
-    return {};
-  const Outcome outcome = comm.leases.add_memory(comm, lease, config.count * type_bytes(config.type) + SharedMeeting::bytes);
+  const SharedUse use = shared_use(comm, candidates);
+  if (use.own + use.dense == 0) return {};
+  const Outcome outcome = comm.leases.add_memory(comm, lease, use.own + use.dense);
   const SharedMemory memory = lease.memory();
-  if (memory) {
+  if (memory && use.dense > 0) {
     const int me = comm.topology.local_rank(comm.topology.rank());
     std::fill_n(memory.last(SharedMeeting::bytes).of(me), SharedMeeting::bytes, std::byte{0});
   }

@@ -15,6 +15,12 @@
 
 namespace weir::detail {
 
+/// What a plan takes of the memory that the ranks of a node share, in bytes of each rank: first what a row asks for, then the
+/// memory of dense steps.
+struct SharedUse {
+  std::int64_t own = 0, dense = 0;
+};
+
 /// One plan. It has one step, or one for each candidate while automatic choice tries several; the candidate whose turn it is then
 /// runs.
 class PlanImpl final : public AsynchronousCall {
@@ -80,7 +86,7 @@ class PlanImpl final : public AsynchronousCall {
   };
 
   /// Returns the exchange for which the algorithm of `candidate` is built.
-  [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate) const;
+  [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate, const SharedUse& use) const;
   [[nodiscard]] std::vector<Counter>::iterator find_counter(std::string_view name);
   /// See UpdateInfo.
   [[nodiscard]] double residual_norm() const;

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <span>
 
-#include "communicator/node_cards.hpp"
+#include "collectives/node_cards.hpp"
 #include "sums/entries.hpp"
 #include "sums/sum_row.hpp"
 
@@ -28,15 +28,15 @@ class NodeLists {
   /// Returns the bytes of memory that each rank needs for lists of at most `capacity` entries, and cards of `card` bytes. The node
   /// has `ranks` ranks.
   [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t capacity, int ranks, std::int64_t card) {
-    return detail::NodeCards::memory_for(card) + detail::NodeCards::memory_for(sizeof(PartCard)) + 2 * list_bytes(capacity) +
+    return NodeCards::memory_for(card) + NodeCards::memory_for(sizeof(PartCard)) + 2 * list_bytes(capacity) +
            list_bytes(part_capacity(capacity, ranks));
   }
 
   /// `memory` has memory_for() bytes of each rank. Make it on all ranks before any of them uses it.
   NodeLists(const SharedMemory& memory, std::int64_t capacity, const Topology& topology, std::int64_t card)
       : cards(memory, card, topology),
-        part_cards(memory.from(detail::NodeCards::memory_for(card)), sizeof(PartCard), topology),
-        lists_(memory.from(detail::NodeCards::memory_for(card) + detail::NodeCards::memory_for(sizeof(PartCard)))),
+        part_cards(memory.from(NodeCards::memory_for(card)), sizeof(PartCard), topology),
+        lists_(memory.from(NodeCards::memory_for(card) + NodeCards::memory_for(sizeof(PartCard)))),
         capacity_(capacity),
         part_capacity_(part_capacity(capacity, static_cast<int>(topology.node_peers().size()))),
         rank_(topology.local_rank(topology.rank())) {
@@ -79,8 +79,8 @@ class NodeLists {
     return both.part(begin, begin + std::clamp<std::int64_t>(entries - number * piece(), 0, piece()));
   }
 
-  detail::NodeCards cards;       ///< what each rank says of its run
-  detail::NodeCards part_cards;  ///< PartCard of each rank
+  NodeCards cards;       ///< what each rank says of its run
+  NodeCards part_cards;  ///< PartCard of each rank
 
  private:
   static constexpr std::int64_t line = 64;

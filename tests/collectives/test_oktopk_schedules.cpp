@@ -53,16 +53,37 @@ struct Exchange {
   }
 };
 
+/// Memory that virtual ranks share, for one exchange.
+class RanksMemory {
+ public:
+  RanksMemory(const ExchangeSpec& spec, std::int64_t bytes) : stride_((bytes + line - 1) / line), lines_(lines(spec.ranks)) {}
+  [[nodiscard]] SharedMemory shared() { return {lines_.data()->bytes.data(), stride_ * line, stride_ * line}; }
+
+ private:
+  static constexpr std::int64_t line = 64;
+  struct alignas(line) Line {
+    std::array<std::byte, line> bytes;
+  };
+  [[nodiscard]] std::size_t lines(int ranks) const { return static_cast<std::size_t>(ranks * stride_); }
+
+  std::int64_t stride_;
+  std::vector<Line> lines_;
+};
+
 template <class T>
 void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, Input input, RankCheck& check) {
+  ExchangeSpec everywhere;
+  everywhere.count = n;
+  everywhere.type = sizeof(T) == 4 ? DataType::float32 : DataType::float64;
+  everywhere.largest_k = everywhere.largest_local = most;
+  everywhere.ranks = ranks;
+  everywhere.divisor = ranks;
+  everywhere.wire_format = format;
+  everywhere.parameters = parameters_of(find_allreduce("oktopk"), "");
+  RanksMemory memory(everywhere, shared_bytes_of_oktopk(everywhere));
   run_ranks(ranks, [&](Communicator& comm) {
-    ExchangeSpec spec;
-    spec.count = n;
-    spec.largest_k = spec.largest_local = most;
-    spec.ranks = ranks;
-    spec.divisor = ranks;
-    spec.wire_format = format;
-    spec.parameters = parameters_of(find_allreduce("oktopk"), "");
+    ExchangeSpec spec = everywhere;
+    spec.topology = &comm.state()->topology;
     std::vector<std::pair<std::string, std::unique_ptr<SparseAllreduce<T>>>> others;
     for (const int radix : {2, 4, 8}) {
       const ScheduleChoice phased{.schedule = ExchangeSchedule::phased, .radix = radix};
@@ -80,6 +101,11 @@ void compare(int ranks, std::int64_t n, std::int64_t most, WireFormat format, In
       by_k("phases, then directly", in_phases, {});
     }
     const auto direct = make_oktopk<T>(spec, {});
+    if (ranks > 1) {
+      spec.node_memory = memory.shared();
+      const ScheduleChoice shared{.schedule = ExchangeSchedule::shared};
+      others.emplace_back("shared", make_oktopk<T>(spec, {.up_to = {{spec.largest_k, shared}}, .why = {}}));
+    }
     for (int t = 0; t < 4; ++t) {
       const std::int64_t k = t == 2 ? most / 2 : most;
       const Selection<T> local = largest(compute_input<T>(input, n, comm.rank(), ranks, t), k);
@@ -145,6 +171,57 @@ TEST_CASE("plans in one round sum in the same memory, also where larger ones are
   REQUIRE(check.failure() == "");
 }
 
+TEST_CASE("ranks of one node share memory: entries that move, ties, runs in flight together") {
+  constexpr std::int64_t n = 20000;
+  RankCheck check;
+  for (const int ranks : {2, 3, 5, 8}) {
+    run_ranks(ranks, [&](Communicator& comm) {
+      std::vector<AllreducePlan> shared, direct;
+      for (const std::int64_t k : {100, 1000, 4000}) {
+        shared.emplace_back(comm, AllreduceConfig{.count = n, .k = k});
+        direct.emplace_back(comm, AllreduceConfig{.count = n, .k = k, .algorithm_parameters = "schedule=direct"});
+      }
+      for (int t = 0; t < 8; ++t) {
+        std::vector<float> gradient(n);
+        const std::int64_t begin = t / 2 % 2 == 0 ? 0 : 15000;  // regions of the run before are of no use
+        for (std::int64_t i = begin; i < begin + 5000; ++i) {
+          const auto hash = static_cast<std::uint32_t>((i * ranks + comm.rank()) * 2654435761 + t);
+          gradient[static_cast<std::size_t>(i)] = static_cast<float>(static_cast<std::int32_t>(hash >> 20) % (t < 4 ? 7 : 3000));
+        }
+        std::vector<std::vector<float>> a(shared.size(), gradient), b = a;
+        std::vector<Operation> operations;
+        for (std::size_t i = 0; i < shared.size(); ++i) operations.push_back(shared[i].start(a[i]));
+        for (Operation& operation : operations) operation.wait();
+        for (std::size_t i = 0; i < shared.size(); ++i) {
+          direct[i].run(b[i]);
+          check.that(same_bits(std::span<const float>(a[i]), std::span<const float>(b[i])),
+                     fmt::format("P = {}, plan {}, run {}", ranks, i, t));
+          const Statistics s = shared[i].statistics();
+          check.that(std::accumulate(s.messages_sent.begin(), s.messages_sent.end(), std::int64_t{0}) == 0, "messages");
+        }
+      }
+    });
+  }
+  REQUIRE(check.failure() == "");
+}
+
+TEST_CASE("schedule shared is refused where ranks do not share memory") {
+  RankCheck check;
+  const auto refused = [&](Communicator& comm) {
+    std::string error = "none";
+    try {
+      AllreducePlan(comm, {.count = 1000, .algorithm_parameters = "schedule=shared"});
+    } catch (const Error& caught) {
+      error = caught.what();
+    }
+    check.that(error.find("schedule is shared: it needs all ranks on one node") != std::string::npos, error);
+  };
+  run_ranks(4, refused, {.machine = "node:2 rank:2"});
+  run_ranks(4, refused, {.settings = {.shared_memory = false}});
+  run_ranks(4, refused, {.fault = {.shared_memory_room = 100}});
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("a plan says why its schedule is what it is") {
   RankCheck check;
   run_ranks(6,
@@ -163,6 +240,10 @@ TEST_CASE("a plan says why its schedule is what it is") {
               says({.wire_values = WireValues::bfloat16}, "schedule: direct\n  the only one for wire_values bfloat16\n");
             },
             {.machine = "nodes:2,2,2"});
+  run_ranks(2, [&](Communicator& comm) {
+    const std::string text = AllreducePlan(comm, {.count = 200000}).explanation();
+    check.that(text.find("schedule: shared\n  all ranks are on one node and share memory\n") != std::string::npos, text);
+  });
   REQUIRE(check.failure() == "");
 }
 
@@ -202,13 +283,17 @@ TEST_CASE("while k falls, a plan changes its schedule, and delivers the same bit
 
 TEST_CASE("an input error of one rank in one round: all ranks hear the largest, and nothing is delivered") {
   RankCheck check;
-  run_ranks(5, [&](Communicator& comm) {
-    ExchangeSpec spec;
-    spec.count = 100;
-    spec.largest_k = spec.largest_local = 3;
-    spec.ranks = 5;
-    spec.parameters = parameters_of(find_allreduce("oktopk"), "schedule=one_round");
-    const auto algorithm = make_oktopk<float>(spec);
+  ExchangeSpec spec;
+  spec.count = 100;
+  spec.largest_k = spec.largest_local = 3;
+  spec.ranks = 5;
+  spec.parameters = parameters_of(find_allreduce("oktopk"), "schedule=one_round");
+  const auto check_errors = [&](SharedMemory memory, Communicator& comm) {
+    ExchangeSpec mine = spec;
+    mine.topology = &comm.state()->topology;
+    mine.node_memory = memory;
+    const auto algorithm = make_oktopk<float>(mine);
+    comm.state()->agree("making an exchange", "exchange", "", [] {});  // all have made it
     const Selection<float> local{{1, 2, 3}, {1, 2, 3}};
     Exchange<float> e{algorithm.get(), &local, 3, ErrorReport::of_word(comm.rank() == 3 ? 7U : comm.rank() == 1 ? 5U : 0U), {}};
     e.run(comm);
@@ -216,7 +301,11 @@ TEST_CASE("an input error of one rank in one round: all ranks hear the largest, 
     e.input_error = {};
     e.run(comm);
     check.that(!e.outcome.input_error && e.outcome.update.count == 3, "after an error");
-  });
+  };
+  run_ranks(5, [&](Communicator& comm) { check_errors({}, comm); });
+  spec.parameters = parameters_of(find_allreduce("oktopk"), "schedule=shared");
+  RanksMemory memory(spec, shared_bytes_of_oktopk(spec));
+  run_ranks(5, [&](Communicator& comm) { check_errors(memory.shared(), comm); });
   REQUIRE(check.failure().empty());
 }
 

@@ -11,7 +11,7 @@
 #include "transport/shared_meeting.hpp"
 #include "transport/shared_segment.hpp"
 
-namespace weir::detail {
+namespace weir {
 
 /// One card of each rank of a node at a time. They publish the same number of cards. Here, ranks are numbered in the node.
 class NodeCards final : public Completion {
@@ -63,4 +63,4 @@ class NodeCards final : public Completion {
   std::uint64_t published_ = 0;
 };
 
-}  // namespace weir::detail
+}  // namespace weir

@@ -1,11 +1,11 @@
-#include "communicator/node_cards.hpp"
+#include "collectives/node_cards.hpp"
 
 #include <algorithm>
 
 #include "base/give_way.hpp"
 #include "topology/cores.hpp"
 
-namespace weir::detail {
+namespace weir {
 
 NodeCards::NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology)
     : memory_(memory),
@@ -26,4 +26,4 @@ bool NodeCards::reached_soon() {
   return reached();
 }
 
-}  // namespace weir::detail
+}  // namespace weir
