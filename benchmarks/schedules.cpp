@@ -31,11 +31,15 @@ class Size {
   Size(const Communicator& comm, const Options& options, std::int64_t count)
       : comm_(comm), options_(options), count_(count), gradients_(make_gradients(count, comm.rank(), 3)) {
     at_once_ = std::clamp<std::int64_t>(elements_at_once / count, 1, most_at_once);
-    for (const std::string_view schedule : schedule_names)
+    for (const std::string_view schedule : schedule_names) {
+      // Where ranks share memory, automatic takes it.
+      if (schedule == name_of(ExchangeSchedule::shared) && chosen() != schedule) continue;
+      names_.push_back(schedule);
       plans_.push_back(std::make_unique<AllreducePlan>(
           comm, AllreduceConfig{.count = count,
                                 .density = options.density,
                                 .algorithm_parameters = fmt::format("schedule={},radix={}", schedule, options.radix)}));
+    }
     in_place_ = std::make_unique<AllreducePlan>(comm, AllreduceConfig{.count = count, .density = options.density});
   }
 
@@ -46,12 +50,17 @@ class Size {
               [&](int t) { dense = gradient(t); }},
              {"add", [&](int t) { kernels::host::add(gradient(t).data(), sum.data(), count_); }}};
     for (std::size_t i = 0; i < plans_.size(); ++i)
-      ways_.push_back({std::string(schedule_names[i]), [&, p = plans_[i].get()](int t) { p->run_sparse(gradient(t)); }});
+      ways_.push_back({std::string(names_[i]), [&, p = plans_[i].get()](int t) { p->run_sparse(gradient(t)); }});
     ways_.push_back({"in place", [&](int) { in_place_->run(dense); }, [&](int t) { dense = gradient(t); }});
     for (Way& way : ways_) way.at_once = at_once_;
     take_turns(ways_, options_.warmup, options_.iterations, progress, done);
   }
 
+  void print_header() const {
+    fmt::print("{:>10} {:>8} {:>9} {:>9}", "elements", "k", "MPI ms", "add ms");
+    for (const std::string_view name : names_) fmt::print(" {:>9}", name);
+    fmt::print(" {:>9} {:>9}  {}\n", "in place", "to best", "chosen");
+  }
   void print() const {
     const double mpi = median(ways_[0].times);
     fmt::print("{:>10} {:>8} {:>9.4f} {:>9.4f}", count_, plans_[0]->statistics().k, mpi, median(ways_[1].times));
@@ -75,7 +84,7 @@ class Size {
   }
   /// Returns the time of automatic choice relative to the fastest schedule.
   [[nodiscard]] double to_best() const {
-    const auto best = std::min_element(ways_.begin() + 3, ways_.begin() + 6,
+    const auto best = std::min_element(ways_.begin() + 3, ways_.end() - 1,
                                        [](const Way& a, const Way& b) { return median(a.times) < median(b.times); });
     return median(ways_[2].times) / median(best->times);
   }
@@ -92,6 +101,7 @@ class Size {
   const Options& options_;
   std::int64_t count_, at_once_ = 1;
   Gradients gradients_;
+  std::vector<std::string_view> names_;  // of the schedules
   std::vector<std::unique_ptr<AllreducePlan>> plans_;
   std::unique_ptr<AllreducePlan> in_place_;
   std::vector<Way> ways_;
@@ -101,9 +111,6 @@ void run(const Options& options) {
   const Communicator comm = start_ranks(options.json);
   const int rounds = options.warmup + options.iterations;
   Progress progress(comm.rank() == 0, "schedules", rounds * static_cast<int>(options.counts.size()));
-  if (comm.rank() == 0)
-    fmt::print("{:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}\n", "elements", "k", "MPI ms", "add ms",
-               "automatic", "direct", "phased", "one_round", "in place", "to best", "chosen");
   Rows rows;
   int done = 0;
   for (const std::int64_t count : options.counts) {
@@ -111,12 +118,13 @@ void run(const Options& options) {
     size.measure(progress, done);
     done += rounds;
     if (comm.rank() != 0) continue;
+    if (rows.empty()) size.print_header();
     size.print();
     size.add_rows(rows);
   }
   if (comm.rank() != 0) return;
   fmt::print(
-      "automatic, direct, phased, one_round: time relative to MPI_Allreduce, with sparse results. in place: the same for\n"
+      "automatic, direct, phased, one_round, shared: time relative to MPI_Allreduce, with sparse results. in place: the same for\n"
       "automatic with the dense result. add: r[i] += g[i] by all ranks at once. to best: automatic relative to the fastest\n"
       "schedule (Weir's goal: at most {}). chosen: the schedule that automatic takes\n",
       choice_bound);

@@ -16,10 +16,10 @@ from draw_measured import BEST, DENSE, INK, LINE, ROOT, SOFT, SPARSE, svg, text
 
 RANKS = (2, 4, 8)
 LEFT, TOP, WIDTH, HEIGHT, GAP = 62, 98, 320, 330, 34
-CHOSEN = {"one_round": "#d9541e", "phased": "#3a8f4d", "direct": BEST}
+CHOSEN = {"one_round": "#d9541e", "phased": "#3a8f4d", "direct": BEST, "shared": "#8250c4"}
 # Colour, width and dashes of each row of the benchmark.
 LINES = {"MPI_Allreduce": ("#8a93a0", 3, ""), "add": (DENSE, 2, "3 4"), "one_round": (CHOSEN["one_round"], 1, ""),
-         "phased": (CHOSEN["phased"], 1, ""), "direct": (CHOSEN["direct"], 1, "")}
+         "phased": (CHOSEN["phased"], 1, ""), "direct": (CHOSEN["direct"], 1, ""), "shared": (CHOSEN["shared"], 1, "")}
 
 
 def count_label(count):
@@ -76,7 +76,7 @@ def draw_panel(ranks, table, axes, left):
 def draw(tables, density):
     axes = Axes(tables)
     width = LEFT + len(RANKS) * (WIDTH + GAP)
-    parts = [text(LEFT, 28, f"oktopk in shared memory: time of an allreduce over elements, density {100 * density:g} %", 16, weight="bold")]
+    parts = [text(LEFT, 28, f"oktopk on one machine: time of an allreduce over elements, density {100 * density:g} %", 16, weight="bold")]
     x = LEFT
     for name, (colour, thick, dashes) in LINES.items():
         label = {"add": "r[i] += g[i] by all ranks"}.get(name, name)

@@ -47,7 +47,8 @@ struct RunInfo {
   std::int64_t id = 0;              ///< number of runs of this communicator on this rank so far, including this one
   std::int64_t number = 0;          ///< number of runs under this tag so far; the same on all ranks
 
-  Time begun{}, first_message{};          ///< times of these events; the clock's epoch: not yet
+  Time begun{};                           ///< when it began
+  Time first_message{};                   ///< when it first exchanged with others; the clock's epoch: not yet
   std::string_view stage = "none";        ///< innermost stage now; after a failure, the one that failed
   const TrafficCount* traffic = nullptr;  ///< traffic so far; null: no messages
   int awaited_rank = -1;                  ///< rank that it waited for longest at a stretch
@@ -96,6 +97,8 @@ class Observer {
   virtual void message(const RunInfo& /*run*/, const MessageInfo& /*message*/) noexcept {}
   /// Called when the message in `slot` is done. Messages of a run that breaks off may never be done.
   virtual void message_done(const RunInfo& /*run*/, int /*slot*/) noexcept {}
+  /// Called when the run has waited for other ranks in shared memory. `rank` was the last to come.
+  virtual void awaited(const RunInfo& /*run*/, int /*rank*/, Time /*begin*/, Time /*end*/) noexcept {}
   /// Called when the run has ended; run.status says how.
   virtual void end(const RunInfo& /*run*/) noexcept {}
   /// Called when the caller has waited for the run.

@@ -130,14 +130,16 @@ class Channel {
   class CompletionAwaiter {
    public:
     CompletionAwaiter(Run* run, Completion* completion) : run_(run), completion_(completion) {}
-    [[nodiscard]] bool await_ready() const { return completion_->reached(); }
+    [[nodiscard]] bool await_ready() const { return completion_->reached_soon(); }
     void await_suspend(std::coroutine_handle<> leaf) noexcept {
       run_->leaf = leaf;
       run_->completion = completion_;
     }
     void await_resume() const {
       run_->completion = nullptr;
-      if (run_->failure) std::rethrow_exception(std::exchange(run_->failure, nullptr));
+      if (!run_->failure) return;
+      completion_->abandon();
+      std::rethrow_exception(std::exchange(run_->failure, nullptr));
     }
 
    private:
@@ -145,7 +147,10 @@ class Channel {
     Completion* completion_;
   };
   /// co_await: waits until the completion is reached.
-  [[nodiscard]] CompletionAwaiter done(Completion& completion) const { return {run_, &completion}; }
+  [[nodiscard]] CompletionAwaiter done(Completion& completion) const {
+    if (completion.awaits_peers()) note_first_message();
+    return {run_, &completion};
+  }
 
   class CallerAwaiter {
    public:
@@ -186,9 +191,12 @@ class Channel {
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 
  private:
+  void note_first_message() const noexcept {
+    if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
+  }
   /// `peer` is -1 for all ranks.
   [[nodiscard]] Request noted(Request request, bool send, int peer, Level level, std::int64_t bytes) const noexcept {
-    if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
+    note_first_message();
     for (Observer* const observer : engine_->detail_observers()) observer->message(*run_, {request.slot, send, peer, level, bytes});
     return request;
   }

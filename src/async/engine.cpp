@@ -231,7 +231,10 @@ bool Engine::ready(Run& run) {
   if (run.gate != nullptr && !*run.gate) return false;
   run.gate = nullptr;
   try {
-    if (run.completion != nullptr && !run.completion->reached()) return false;
+    if (run.completion != nullptr) {
+      if (!run.completion->reached()) return false;
+      note_reached(run);
+    }
     for (; run.awaited_done < run.awaited.size(); ++run.awaited_done) {
       const Request request = run.awaited[run.awaited_done];
       if (request.slot < 0) continue;

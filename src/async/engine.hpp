@@ -167,6 +167,7 @@ class Engine {
   void report(std::string_view why) const noexcept;
   void begin(Run& run) noexcept;
   void note_wait(Run& run, double seconds) const noexcept;
+  void note_reached(Run& run) const noexcept;
   bool ready(Run& run);
   void resume(Run& run);
   void fail(Run& run, std::exception_ptr failure, bool peers_know) noexcept;

@@ -66,16 +66,28 @@ void Engine::begin(Run& run) noexcept {
   for (Observer* const observer : observers_) observer->begin(run);
 }
 
-/// Records that the run has waited for `seconds` more for its next request.
+/// Records that the run has waited for `seconds` more for its completion or its next request.
 void Engine::note_wait(Run& run, double seconds) const noexcept {
-  if (run.awaited_done >= run.awaited.size()) return;
+  if (run.completion == nullptr && run.awaited_done >= run.awaited.size()) return;
   run.awaits_seconds += seconds;
-  const Request request = run.awaited[run.awaited_done];
-  if (request.slot < 0 || run.awaits_seconds <= run.awaited_seconds) return;
-  const int peer = transport_.peer(request);
+  if (run.awaits_seconds <= run.awaited_seconds) return;
+  int peer = -1;
+  if (run.completion != nullptr)
+    peer = run.completion->awaited_rank();
+  else if (const Request request = run.awaited[run.awaited_done]; request.slot >= 0)
+    peer = transport_.peer(request);
   if (peer < 0) return;
   run.awaited_rank = peer;
   run.awaited_seconds = run.awaits_seconds;
+}
+
+/// Tells observers of a wait for other ranks that has ended.
+void Engine::note_reached(Run& run) const noexcept {
+  run.awaits_seconds = 0;
+  if (detail_observers_.empty() || !run.completion->awaits_peers()) return;
+  const int rank = run.completion->awaited_rank();
+  if (rank < 0 || rank == transport_.rank()) return;
+  for (Observer* const observer : detail_observers_) observer->awaited(run, rank, run.moved, Clock::now());
 }
 
 std::string Engine::dump() const {

@@ -141,7 +141,7 @@ constexpr std::array rows = {
     Row{"WEIR_LOG", "what is written to stderr: error, warn, info or debug", set_log,
         [](const Settings& s) { return std::string(log_names[static_cast<std::size_t>(s.log)]); }},
     Row{"WEIR_SHARED_MEMORY",
-        "1: ranks of a node exchange dense data through shared memory (/dev/shm); 0, on any rank: by messages", set_shared_memory,
+        "1: ranks of a node exchange through shared memory (/dev/shm); 0, on any rank: by messages", set_shared_memory,
         [](const Settings& s) { return std::string(s.shared_memory ? "1" : "0"); }},
     Row{"WEIR_MACHINE",
         "machine file for predictions and automatic choice, read by rank 0; else the host's own, else built-in figures",

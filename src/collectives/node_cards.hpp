@@ -35,8 +35,10 @@ class NodeCards final : public Completion {
   [[nodiscard]] bool reached() override { return meeting_.reached(); }
   /// Does the same, and looks for a few microseconds if ranks have cores of their own: ranks that call at the same time need no
   /// longer.
-  [[nodiscard]] bool reached_soon();
+  [[nodiscard]] bool reached_soon() override;
   [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
+  [[nodiscard]] int awaited_rank() const noexcept override { return meeting_.awaited_rank(); }
+  void abandon() noexcept override { meeting_.abandon(); }
   [[nodiscard]] std::string describe() const override { return meeting_.describe(); }
   /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
   /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.

@@ -28,8 +28,7 @@ class NodePipeline {
       : map_(map), threads_(spec.threads), shared_(spec.shared), factor_(static_cast<T>(1) / static_cast<T>(spec.divisor)) {
     if (map.node().size() == 1) shared_ = {};
     if (shared_) meeting_.emplace(shared_.last(SharedMeeting::bytes), map.node());
-    const std::int64_t whole = threads_.count() == 1 ? block_of_rank : threads_.count() * least_of_pass;
-    block_ = std::max(least_block, whole / map.shards() / line * line);
+    block_ = std::max(least_block, block_of_rank / map.shards() / line * line);
     steps_ = (map.size(0) + block_ - 1) / block_;
   }
 
@@ -63,8 +62,8 @@ class NodePipeline {
   }
 
  private:
-  // What the ranks copy in a step stays in their caches. Shorter blocks would not pay for the meeting. A tile of sums stays in the
-  // first-level cache.
+  // What the ranks copy in a step stays in their caches. Shorter blocks would not pay for the meeting. Ranks may have different
+  // numbers of threads, and all must have the same blocks. A tile of sums stays in the first-level cache.
   static constexpr std::int64_t block_of_rank = (std::int64_t{1} << 19) / static_cast<std::int64_t>(sizeof(T)), least_block = 4096,
                                 tile = 2048;
 

@@ -86,7 +86,7 @@ StepCost one_round(const Setting& setting, const Group& group, double range, dou
   return traffic;
 }
 
-/// As OkTopkInNode does it.
+/// Returns the cost of OkTopkInNode.
 StepCost shared(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const double meeting = setting.network.all_to_all(group, 0, group.ranks).seconds;  // all look at all others
@@ -143,7 +143,8 @@ std::vector<CostedSchedule> considered(const Exchange& e, const Problem& problem
   };
   if (request.schedule == ExchangeSchedule::phased) return {phases()};
   if (request.schedule != ExchangeSchedule::automatic) return {costed(e, {.schedule = request.schedule})};
-  if (request.shared && request.any && e.group.ranks > 1) return {costed(e, {.schedule = ExchangeSchedule::shared})};
+  if (request.shared && request.any && problem.values == WireValues::native && e.group.ranks > 1)
+    return {costed(e, {.schedule = ExchangeSchedule::shared})};
   std::vector<CostedSchedule> list{costed(e, {})};
   if (!request.any || problem.values != WireValues::native || e.group.ranks == 1) return list;
   const auto room = static_cast<double>(phased_room(static_cast<std::int64_t>(e.k), e.group.ranks));

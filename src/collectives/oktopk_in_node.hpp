@@ -3,11 +3,12 @@
 //
 // Ranks meet to show their selections. If these have few entries together, every rank sums and cuts all of them, as in one round.
 // Otherwise, every rank sums a region. They meet for each histogram of global_kth(), and once more to show what the cut keeps of
-// their regions. The regions are those that would have balanced the selections of the run before. They do not change the result.
+// their regions. The regions are those that would have balanced the selections of the run before. If one of them has too many
+// entries now, they are cut anew. They do not change the result.
 //
-// A rank shows its selections in two places by turns: a rank that starts a run has ended the one before, whose selections others
-// may still read, and none reads those of the run before that. What is kept of a region is shown after the first meeting of a run,
-// when all have ended the run before. So it has one place.
+// A rank shows its selections in two places by turns. While it starts a run, others may still read what it showed in the last run.
+// But they have started that run, and so have ended the run before. What is kept of a region has one place: it is shown after the
+// first meeting of a run, when all ranks have ended the last run.
 //
 // As in one round, ranks must contribute at most k entries, with unrounded values.
 #pragma once
@@ -65,7 +66,7 @@ class OkTopkInNode {
     StageScope stage = channel.stage(Stage::announce);
     show_selection(me, local, input_error);
     cards_.publish();
-    if (!cards_.reached_soon()) co_await channel.done(cards_);
+    co_await channel.done(cards_);
     std::int64_t total = 0;
     for (int r = 0; r < spec_.ranks; ++r) {
       outcome.input_error = std::max(outcome.input_error, ErrorReport::of_word(card(r)[error]));
@@ -103,7 +104,7 @@ class OkTopkInNode {
     mine()[above] = counts.above;
     mine()[equal] = static_cast<std::uint64_t>(shown_ties);
     cards_.publish();
-    if (!cards_.reached_soon()) co_await channel.done(cards_);
+    co_await channel.done(cards_);
     const coo::Segment<T> update = gather(cut, to);
     space_.divide(update, spec_);
     outcome.update = {update.indices, update.values, update.count};
@@ -111,7 +112,8 @@ class OkTopkInNode {
   }
 
  private:
-  /// Up to so many entries of all ranks, summing and cutting all of them takes less time than meeting a few times more.
+  /// If all ranks together have at most so many entries, it is faster that each sums and cuts all of them than that they meet
+  /// again.
   static constexpr std::int64_t few_entries = 1024;
 
   // Words of a rank's card. Its entries in each region follow, and where it would divide the array: P - 1 places.
@@ -142,7 +144,7 @@ class OkTopkInNode {
     task<void> operator()(Channel channel, std::uint64_t* words, std::int64_t count, std::uint64_t* /*scratch*/) const {
       std::copy_n(words, count, reinterpret_cast<std::uint64_t*>(cards.mine()));
       cards.publish();
-      if (!cards.reached_soon()) co_await channel.done(cards);
+      co_await channel.done(cards);
       std::fill_n(words, count, 0);
       for (int r = 0; r < channel.size(); ++r) {
         const std::uint64_t* const theirs = &cards.template of<std::uint64_t>(r);

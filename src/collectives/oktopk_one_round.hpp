@@ -17,7 +17,7 @@
 namespace weir {
 
 /// Moves the k largest entries of `sum`, which every rank has as a whole, to the memory of `to`, with room for k entries and
-/// select_padding more. `spare` has room for sum.count entries and as many more. Sets `global_key` as OkTopkState has it.
+/// select_padding more. `spare` has room for sum.count entries and select_padding more. Sets `global_key` as OkTopkState has it.
 template <class T>
 task<coo::Segment<T>> keep_largest(Channel channel, HostSpace<T>& space, coo::Segment<T> sum, coo::Segment<T> spare, std::int64_t k,
                                    Key<T>& global_key, std::uint64_t* scratch, coo::Segment<T> to) {

@@ -38,7 +38,7 @@ inline constexpr std::array oktopk_parameters = {
                   .value = 0,
                   .least = 0,
                   .most = 4,
-                  .doc = "how messages are arranged, or shared memory in their place; automatic: the cheapest by the cost "
+                  .doc = "how ranks exchange; automatic: shared where a plan can have it, otherwise the cheapest by the cost "
                          "functions, for the k of each run",
                   .words = schedule_names},
     ParameterInfo{.name = "radix",

@@ -60,6 +60,7 @@ std::vector<ScheduleUpTo> cheapest_schedules(const ExchangeSpec& spec, OkTopkExc
 /// round are considered only within their limits (docs/which-algorithm.md).
 std::string reason(const ExchangeSpec& spec, OkTopkExchange exchange) {
   const ScheduleRequest request = request_of(spec);
+  if (request.schedule == ExchangeSchedule::shared && spec.ranks == 1) return "there is one rank";
   if (request.schedule != ExchangeSchedule::automatic) return "as asked for";
   if (request.shared) return "all ranks are on one node and share memory";
   if (spec.memory != MemorySpace::host) return "the only one for CUDA memory";
@@ -93,10 +94,9 @@ bool asks_costs_of_schedules(const ExchangeSpec& spec) {
 }
 
 OkTopkSchedules schedules_of(const ExchangeSpec& spec, OkTopkExchange exchange) {
-  require(
-      request_of(spec).schedule != ExchangeSchedule::shared || spec.ranks == 1 || spec.node_memory,
-      "algorithm_parameters: schedule is shared: it needs all ranks on one node, room in its /dev/shm, and WEIR_SHARED_MEMORY=1; "
-      "choose automatic");
+  require(request_of(spec).schedule != ExchangeSchedule::shared || spec.ranks == 1 || spec.node_memory,
+          "algorithm_parameters: schedule is shared: it needs a plan with all ranks on one node, room in /dev/shm and "
+          "WEIR_SHARED_MEMORY=1, and fused tensors cannot have it; choose automatic");
   OkTopkSchedules schedules{.up_to = {}, .why = reason(spec, exchange)};
   if (asks_costs_of_schedules(spec))
     schedules.up_to = cheapest_schedules(spec, exchange);

@@ -25,7 +25,7 @@ struct Problem {
   WireValues values = WireValues::native;
   int ranks = 1, nodes = 1;
   int smallest_node = 1, largest_node = 1;      ///< ranks per node
-  bool shared_memory = true;                    ///< ranks of one node exchange dense data through shared memory, not messages
+  bool shared_memory = true;                    ///< ranks of one node exchange through shared memory, not messages
   Level inside = Level::node;                   ///< outermost level between ranks of one node
   Level across = Level::system;                 ///< outermost level between nodes
   int switches = 1;                             ///< groups that exchanges may go along; 1: no such groups (switch_groups.hpp)

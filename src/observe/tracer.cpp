@@ -196,6 +196,10 @@ void Tracer::message_done(const RunInfo& /*run*/, int slot) noexcept {
   message.peer = -1;
 }
 
+void Tracer::awaited(const RunInfo& run, int rank, Time begin, Time end) noexcept {
+  put({Kind::awaited, Level::node, row_of(run), rank, 0, begin, end});
+}
+
 void Tracer::put(const Event& event) noexcept {
   const std::size_t place = put_.load(std::memory_order_relaxed);
   const std::size_t waiting = place - taken_.load(std::memory_order_acquire);
@@ -268,8 +272,9 @@ void Tracer::append(const Event& event) {
                      pid_, caller_row, begin, row, event.number);
       break;
     case Kind::send:
-    case Kind::receive: {
-      const std::string_view way = event.kind == Kind::send ? "to" : "from";
+    case Kind::receive:
+    case Kind::awaited: {
+      const std::string_view way = event.kind == Kind::send ? "to" : event.kind == Kind::receive ? "from" : "shared memory of";
       ++messages_;
       fmt::format_to(
           out,

@@ -51,6 +51,7 @@ class Tracer final : public Observer {
   void stage(const RunInfo& run, std::string_view name, Time begin, Time end) noexcept override;
   void message(const RunInfo& run, const MessageInfo& message) noexcept override;
   void message_done(const RunInfo& run, int slot) noexcept override;
+  void awaited(const RunInfo& run, int rank, Time begin, Time end) noexcept override;
   void end(const RunInfo& run) noexcept override;
   void wait(const RunInfo& run, Time begin, Time end) noexcept override;
   void tested(const RunInfo& run, double seconds) noexcept override;
@@ -58,7 +59,7 @@ class Tracer final : public Observer {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  private:
-  enum class Kind : std::uint8_t { run, failed_run, stage, wait, tested, send, receive, sent };
+  enum class Kind : std::uint8_t { run, failed_run, stage, wait, tested, send, receive, awaited, sent };
   struct Event {
     Kind kind;
     Level level = Level::self;

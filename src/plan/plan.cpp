@@ -22,16 +22,16 @@ namespace weir::detail {
 namespace {
 
 SharedUse shared_use(const CommunicatorState& comm, std::span<const AllreduceConfig> candidates) {
-  SharedUse use;
+  SharedUse use{.own = std::vector<std::int64_t>(candidates.size())};
   const AllreduceConfig& config = candidates.front();
   if (config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory) return use;
-  for (const AllreduceConfig& candidate : candidates) {
-    const AllreduceRow& row = find_allreduce(candidate.algorithm);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const AllreduceRow& row = find_allreduce(candidates[i].algorithm);
     if (row.sharded || row.sums_in_nodes) use.dense = config.count * type_bytes(config.type) + SharedMeeting::bytes;
     if (row.shared_bytes == nullptr || comm.topology.node_count() > 1) continue;
-    ExchangeSpec spec = exchange_of(candidate);
+    ExchangeSpec spec = exchange_of(candidates[i]);
     spec.ranks = comm.topology.size();
-    use.own = std::max(use.own, row.shared_bytes(spec));
+    use.own[i] = row.shared_bytes(spec);
   }
   return use;
 }
@@ -51,9 +51,9 @@ PlanImpl::PlanImpl(std::shared_ptr<CommunicatorState> communicator, std::span<co
       if (find_counter(counter.name) == counters_.end()) counters_.push_back({counter.name});
     });
   }
-  const SharedUse use_of_node = shared_use(*comm, candidates);
+  const SharedUse shared = shared_use(*comm, candidates);
   for (const AllreduceConfig& candidate : candidates) {
-    steps_.push_back(memory_->make_step(*comm, channel(), candidate, spec_of(candidate, use_of_node)));
+    steps_.push_back(memory_->make_step(*comm, channel(), candidate, spec_of(candidate, shared, steps_.size())));
     const Explanation text = steps_.back()->explanation();
     const std::string whose = candidates.size() > 1 ? candidate.algorithm + ": " : std::string();
     if (!text.how.empty()) explanation += fmt::format("{}{}\n  {}\n", whose, text.how, text.why);
@@ -298,7 +298,7 @@ void PlanImpl::conclude(const StepOutcome& outcome) {
       statistics.skipped ? ", skipped" : "");
 }
 
-ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate, const SharedUse& use) const {
+ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate, const SharedUse& use, std::size_t number) const {
   ExchangeSpec whole = exchange_of(candidate);
   whole.ranks = comm->topology.size();
   whole.divisor = candidate.average ? whole.ranks : 1;
@@ -307,8 +307,8 @@ ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate, const SharedUse
   if (row.asks_costs_for(whole)) whole.machine = &comm->agreed_machine().machine;
   whole.lane = lease_.lane();
   if (const SharedMemory memory = lease_.memory()) {
-    if (use.dense > 0) whole.shared = memory.from(use.own);
-    if (use.own > 0 && row.shared_bytes != nullptr) whole.node_memory = memory;
+    if (use.dense > 0) whole.shared = memory.from(use.before(use.own.size()));
+    if (use.own[number] > 0) whole.node_memory = memory.from(use.before(number));
   }
   whole.scratch = comm->scratch;
   whole.direct = comm->hands_over_gpu_memory();
@@ -411,16 +411,16 @@ namespace {
 /// Collective. Takes all resources that candidates share with other ranks. This comes before anything that can fail on one rank
 /// alone. Candidates run one at a time, so one resource of each kind serves all. The outcome says why the ranks of a node exchange
 /// by messages, if they do.
-Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::vector<AllreduceConfig>& candidates) {
+Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::vector<AllreduceConfig>& candidates,
+                       const SharedUse& use) {
   bool needs_lane = false;
   for (const AllreduceConfig& candidate : candidates) {
     const AllreduceRow& row = find_allreduce(candidate.algorithm);
     needs_lane = needs_lane || (row.needs_allreduce && comm.transport->native_allreduce() != nullptr);
   }
   if (needs_lane) comm.leases.add_lane(comm, lease);
-  const SharedUse use = shared_use(comm, candidates);
-  if (use.own + use.dense == 0) return {};
-  const Outcome outcome = comm.leases.add_memory(comm, lease, use.own + use.dense);
+  if (use.total() == 0) return {};
+  const Outcome outcome = comm.leases.add_memory(comm, lease, use.total());
   const SharedMemory memory = lease.memory();
   if (memory && use.dense > 0) {
     const int me = comm.topology.local_rank(comm.topology.rank());
@@ -462,7 +462,9 @@ std::shared_ptr<PlanImpl> make_plan(std::shared_ptr<CommunicatorState> comm, con
   if (asks_costs) static_cast<void>(comm->agreed_machine());
 
   // 2. Take what ranks share.
-  const Outcome by_messages = take_resources(*comm, lease, choice.candidates);
+  SharedUse use;
+  comm->agree("making a plan", "plan", config.name, [&] { use = shared_use(*comm, choice.candidates); });
+  const Outcome by_messages = take_resources(*comm, lease, choice.candidates, use);
   DeviceNeeds needs;
   if (config.memory == MemorySpace::cuda) needs = connect_device(*comm, choice.candidates.front(), lease.tag());
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,10 +16,16 @@
 
 namespace weir::detail {
 
-/// What a plan takes of the memory that the ranks of a node share, in bytes of each rank: first what a row asks for, then the
-/// memory of dense steps.
+/// What a plan takes of the memory that the ranks of a node share, in bytes of each rank: first what each candidate's row asks for,
+/// then the memory of dense steps, which candidates share.
 struct SharedUse {
-  std::int64_t own = 0, dense = 0;
+  std::vector<std::int64_t> own;  ///< of each candidate
+  std::int64_t dense = 0;
+
+  [[nodiscard]] std::int64_t before(std::size_t candidate) const {
+    return std::accumulate(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(candidate), std::int64_t{0});
+  }
+  [[nodiscard]] std::int64_t total() const { return before(own.size()) + dense; }
 };
 
 /// One plan. It has one step, or one for each candidate while automatic choice tries several; the candidate whose turn it is then
@@ -86,7 +93,7 @@ class PlanImpl final : public AsynchronousCall {
   };
 
   /// Returns the exchange for which the algorithm of `candidate` is built.
-  [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate, const SharedUse& use) const;
+  [[nodiscard]] ExchangeSpec spec_of(const AllreduceConfig& candidate, const SharedUse& use, std::size_t number) const;
   [[nodiscard]] std::vector<Counter>::iterator find_counter(std::string_view name);
   /// See UpdateInfo.
   [[nodiscard]] double residual_norm() const;

@@ -298,7 +298,7 @@ class TypedSum final : public SparseSumImpl {
   task<void> show_cards() {
     *reinterpret_cast<SumCard*>(node_->cards.mine()) = card_;
     node_->cards.publish();
-    if (!node_->cards.reached_soon()) co_await channel().done(node_->cards);
+    co_await channel().done(node_->cards);
     for (std::size_t rank = 0; rank < cards_.size(); ++rank)
       cards_[rank] = node_->cards.template of<SumCard>(static_cast<int>(rank));
   }

@@ -84,7 +84,7 @@ struct HierarchicalSum {
       lists.show_piece(piece, mine, base);
       *reinterpret_cast<PartCard*>(lists.part_cards.mine()) = {mine.count, run.across->outcome.failed() ? 1 : 0};
       lists.part_cards.publish();
-      if (!lists.part_cards.reached_soon()) co_await node.done(lists.part_cards);
+      co_await node.done(lists.part_cards);
       for (int rank = 0; rank < node.size() && piece == 0; ++rank) {
         const PartCard& card = lists.part_cards.template of<PartCard>(rank);
         // The first node has a rank of each slice, and its ranks are the first ones.

@@ -37,7 +37,7 @@ struct SharedSum {
     *reinterpret_cast<typename NodeLists<T>::PartCard*>(node.part_cards.mine()) = {mine.count, 0};
     node.part_cards.publish();
     stage.next(Stage::allgather);
-    if (!node.part_cards.reached_soon()) co_await channel.done(node.part_cards);
+    co_await channel.done(node.part_cards);
     EntryMemory<T>& sum = run.memory.lists[2];
     std::int64_t entries = 0;
     for (int rank = 0; rank < problem.ranks; ++rank) {

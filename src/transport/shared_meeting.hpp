@@ -26,12 +26,16 @@ class SharedMeeting final : public Completion {
   void arrive(int me) noexcept;
   [[nodiscard]] bool reached() override;
   [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
+  /// Returns the first rank that has not come, or the last that has, once the meeting is reached; -1 while it is being reached, or
+  /// if all have come and one has given it up.
+  [[nodiscard]] int awaited_rank() const noexcept override;
+  void abandon() noexcept override;
   void idle() noexcept override;
-  /// Names the first rank that has not come.
   [[nodiscard]] std::string describe() const override;
 
  private:
-  enum Word : std::uint8_t { meetings, arrived, sleepers, arrivals };  // arrivals: of one member, in its own memory
+  /// `arrivals` lies in the memory of each member, the others in that of the first.
+  enum Word : std::uint8_t { meetings, arrived, sleepers, last_to_arrive, abandoned, arrivals };
 
   [[nodiscard]] std::uint32_t& word(Word which) const noexcept { return word_of(0, which); }
   [[nodiscard]] std::uint32_t& word_of(int member, Word which) const noexcept {

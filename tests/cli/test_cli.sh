@@ -91,7 +91,7 @@ expect_not "$compressors" "topology"
 algorithms=$("$weir" info --algorithms)
 expect "$algorithms" "^  oktopk +[A-Z]"
 expect "$algorithms" "^    window +4 \(1 to 65536\): "
-expect "$algorithms" "^    schedule +automatic \(automatic, direct, phased, one_round\): "
+expect "$algorithms" "^    schedule +automatic \(automatic, direct, phased, one_round, shared\): "
 expect_not "$algorithms" "topology"
 refuse "algorithm_parameters: auto has no parameter 'radius': it has window .4.," "$weir" bench allreduce --algorithm-parameters radius=4
 

@@ -209,7 +209,8 @@ TEST_CASE("where the disk is full, the trace ends with the last event that is wh
 TEST_CASE("a silent rank: the others' dumps name plan, run and stage, and whom they waited for") {
   const Folder folder;
   const auto run = [&](Communicator& comm) {
-    AllreducePlan first(comm, {.count = count, .name = "first"}), second(comm, {.count = count, .name = "second"});
+    AllreducePlan first(comm, {.count = count, .name = "first"}),
+        second(comm, {.count = count, .algorithm_parameters = "schedule=direct", .name = "second"});
     train(comm, first, 3);
     set_timeout(comm, 0.5);
     (void)error_of([&] { train(comm, second, 1000); });
@@ -268,7 +269,7 @@ TEST_CASE("metrics count runs, bytes, seconds and errors") {
   const Folder folder;
   run_ranks(2,
             [&](Communicator& comm) {
-              AllreducePlan plan(comm, {.count = count, .name = "say \"hello\""});
+              AllreducePlan plan(comm, {.count = count, .algorithm_parameters = "schedule=direct", .name = "say \"hello\""});
               train(comm, plan, 3);
               std::vector<float> bad(static_cast<std::size_t>(count), std::numeric_limits<float>::infinity());
               (void)error_of([&] { plan.run(bad); });
@@ -423,7 +424,9 @@ TEST_CASE("a user's observer hears of runs, stages, messages and waits, until it
     RankCheck check;
     run_ranks(ranks, [&](Communicator& comm) {
       const auto listener = std::make_shared<Listener>();
-      AllreducePlan plan(comm, {.count = count, .density = 0.01, .algorithm = "oktopk", .name = "watched"});
+      AllreducePlan plan(
+          comm,
+          {.count = count, .density = 0.01, .algorithm = "oktopk", .algorithm_parameters = "schedule=direct", .name = "watched"});
       comm.add_observer(listener);
       std::array<std::int64_t, level_count> sent{};
       for (int t = 0; t < 4; ++t) {
@@ -454,12 +457,46 @@ TEST_CASE("a user's observer hears of runs, stages, messages and waits, until it
   }
 }
 
+TEST_CASE("an observer hears who came last where ranks share memory, and a dump says so") {
+  struct Awaiting final : Observer {
+    void awaited(const RunInfo& run, int rank, Time begin, Time end) noexcept override {
+      if (end - begin < std::chrono::milliseconds(25)) return;
+      ranks.insert(rank);
+      stages.insert(std::string(run.stage));
+    }
+    std::set<int> ranks;
+    std::set<std::string> stages;
+  };
+  for (const std::string algorithm : {"oktopk", "dense_torus2d"}) {
+    INFO(algorithm);
+    RankCheck check;
+    run_ranks(4, [&](Communicator& comm) {
+      const auto listener = std::make_shared<Awaiting>();
+      comm.add_observer(listener);
+      AllreducePlan plan(comm, {.count = count, .algorithm = algorithm});
+      train(comm, plan, 1);
+      for (int t = 0; t < 3; ++t) {
+        if (comm.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        train(comm, plan, 1);
+      }
+      if (algorithm == "oktopk" && comm.rank() != 2)
+        check.that(listener->ranks.contains(2) && listener->stages.contains("announce"), "the late one");
+      check.that(!listener->ranks.contains(comm.rank()), "itself");
+      const std::vector<double> shares = comm.stragglers(3);
+      check.that(std::max_element(shares.begin(), shares.end()) - shares.begin() == 2, "the late one has the largest share");
+    });
+    REQUIRE(check.failure() == "");
+  }
+}
+
 TEST_CASE("an observer hears why a run breaks off") {
   RankCheck check;
   const auto run = [&](Communicator& comm) {
     const auto listener = std::make_shared<Listener>();
     comm.add_observer(listener);
-    AllreducePlan plan(comm, {.count = count, .density = 0.01, .algorithm = "oktopk", .name = "watched"});
+    AllreducePlan plan(
+        comm,
+        {.count = count, .density = 0.01, .algorithm = "oktopk", .algorithm_parameters = "schedule=direct", .name = "watched"});
     set_timeout(comm, 0.5);
     const std::string error = error_of([&] { train(comm, plan, 1000); });
     if (comm.rank() == 2) return;
@@ -493,7 +530,7 @@ TEST_CASE("stragglers: who lets the others wait") {
 TEST_CASE("seconds of a run: stages lie within it, and waiting is the caller's") {
   RankCheck check;
   run_ranks(3, [&](Communicator& comm) {
-    AllreducePlan plan(comm, {.count = count});
+    AllreducePlan plan(comm, {.count = count, .algorithm_parameters = "schedule=direct"});
     std::vector<float> g = make_input<float>(Input::heavy_tailed, count, comm.rank(), comm.size(), 0);
     Operation operation = plan.start(g);
     std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the caller computes

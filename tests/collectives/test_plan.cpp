@@ -108,7 +108,7 @@ TEST_CASE("bad configurations are refused on all ranks, saying what would be rig
     refuse_parameters(algorithm, "window=0", "window" + of + " is '0': it must be a whole number from 1 to 65536");
     refuse_parameters(algorithm, "window=65537", "window" + of + " is '65537'");
     refuse_parameters(algorithm, "schedule=fast",
-                      "schedule" + of + " is 'fast': it must be one of automatic, direct, phased, one_round");
+                      "schedule" + of + " is 'fast': it must be one of automatic, direct, phased, one_round, shared");
     refuse_parameters(algorithm, "radix=-1", "radix" + of + " is '-1': it must be a whole number from 0 to 64");
     for (const char* radix : {"1", "3"})
       refuse_parameters(algorithm, std::string("radix=") + radix,
@@ -386,7 +386,7 @@ TEST_CASE("an automatic schedule costs a megabyte at most", "[plan]") {
   RankCheck check;
   std::atomic<int> phased = 0;
   for (const int ranks : {3, 8, 13, 32, 33}) {
-    run_ranks(ranks, [&](Communicator& comm) {
+    const auto check_plans = [&](Communicator& comm) {
       for (const DataType type : {DataType::float32, DataType::float64}) {
         for (const std::int64_t k : {100, 700, 1900, 2880, 4500, 10000}) {
           AllreduceConfig config{.count = 1000000, .type = type, .k = k, .algorithm_parameters = "schedule=direct"};
@@ -397,7 +397,8 @@ TEST_CASE("an automatic schedule costs a megabyte at most", "[plan]") {
           check.at_most(plan.memory_bytes(), direct + (1 << 20), "P " + std::to_string(ranks) + " k " + std::to_string(k));
         }
       }
-    });
+    };
+    for (const bool shared : {false, true}) run_ranks(ranks, check_plans, {.settings = {.shared_memory = shared}});
   }
   REQUIRE(check.failure() == "");
   REQUIRE(phased > 0);

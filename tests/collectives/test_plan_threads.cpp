@@ -71,6 +71,18 @@ TEMPLATE_TEST_CASE("plans have the same bits on any number of threads", "[thread
     check(4, {.count = 1100003, .type = type, .density = 0.1, .algorithm = algorithm}, "node:2 rank:2");
 }
 
+TEST_CASE("ranks of a node with different numbers of threads", "[threads]") {
+  for (const std::string algorithm : {"oktopk", "dense_torus2d", "dense_reproducible"}) {
+    const AllreduceConfig config{.count = 1100003, .algorithm = algorithm};
+    const auto alone = outcomes<float>(3, config, {1}, ""), mixed = outcomes<float>(3, config, {1, 2, 3}, "");
+    INFO(algorithm);
+    for (std::size_t rank = 0; rank < alone.size(); ++rank) {
+      const std::span<const float> a(alone[rank].result), b(mixed[rank].result);
+      REQUIRE(same_bits(a, b));
+    }
+  }
+}
+
 TEST_CASE("threads of a rank that it has no cores for are warned of once", "[threads]") {
   std::vector<std::string> warnings;
   set_log_function([&](LogLevel, std::string_view text) {

@@ -64,6 +64,7 @@ TEST_CASE("a meeting that a rank stays away from is not reached, and the rank is
   for (int round = 0; round < 2; ++round) {
     second.arrive(1);
     CHECK(second.describe() == "rank 100 in shared memory");
+    CHECK(second.awaited_rank() == 100);
     first.arrive(0);
     CHECK(second.describe() == "rank 102 in shared memory");
     CHECK(!first.reached());
@@ -71,7 +72,17 @@ TEST_CASE("a meeting that a rank stays away from is not reached, and the rank is
     CHECK(!first.reached());
     third.arrive(2);
     CHECK((first.reached() && second.reached() && third.reached()));
+    CHECK(first.awaited_rank() == 102);  // the last one
   }
+}
+
+TEST_CASE("a meeting that a rank has given up is not reached when the others come") {
+  MeetingMemory memory(2);
+  SharedMeeting first(memory.shared(), memory.members()), second(memory.shared(), memory.members());
+  first.arrive(0);
+  first.abandon();
+  second.arrive(1);
+  CHECK((!first.reached() && !second.reached()));
 }
 
 }  // namespace weir
