@@ -89,11 +89,12 @@ StepCost one_round(const Setting& setting, const Group& group, double range, dou
 /// Returns the cost of OkTopkInNode.
 StepCost shared(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
+  const bool alone = k * group.ranks <= static_cast<double>(few_in_node);
+  const double parts = alone ? 1 : group.ranks, meetings = alone ? 1 : 2 + histogram_rounds;
   const double meeting = setting.network.all_to_all(group, 0, group.ranks).seconds;  // all look at all others
-  const double part = k / group.ranks, region = range / group.ranks;
   StepCost traffic;
-  traffic.seconds = (2 + histogram_rounds) * meeting + merged_entries(region, part, group.ranks) / rates.merge +
-                    distinct(region, part, group.ranks) / rates.cut + k / rates.decode;
+  traffic.seconds = meetings * meeting + merged_entries(range / parts, k / parts, group.ranks) / rates.merge +
+                    distinct(range / parts, k / parts, group.ranks) / rates.cut + (alone ? 0 : k / rates.decode);
   return traffic;
 }
 

@@ -23,6 +23,7 @@
 #include "collectives/merge_tree.hpp"
 #include "collectives/node_cards.hpp"
 #include "collectives/oktopk_one_round.hpp"
+#include "collectives/oktopk_parameters.hpp"
 #include "collectives/oktopk_state.hpp"
 #include "collectives/regions.hpp"
 
@@ -76,7 +77,7 @@ class OkTopkInNode {
 
     // 2. the sum of all entries, or of those of my region, in the order of the tree
     stage.next(Stage::split_reduce);
-    const bool alone = total <= few_entries;
+    const bool alone = total <= few_in_node;
     find_parts(alone ? 0 : me, alone ? spec_.ranks : me + 1, total);
     const coo::Segment<T> sum = sum_parts();
     const coo::Segment<T> to{update_values_.data(), update_indices_.data(), 0};
@@ -112,10 +113,6 @@ class OkTopkInNode {
   }
 
  private:
-  /// If all ranks together have at most so many entries, it is faster that each sums and cuts all of them than that they meet
-  /// again.
-  static constexpr std::int64_t few_entries = 1024;
-
   // Words of a rank's card. Its entries in each region follow, and where it would divide the array: P - 1 places.
   enum Word : std::uint8_t { error, entries, first_count, above = 0, equal = 1 };
 
@@ -131,7 +128,7 @@ class OkTopkInNode {
           end(0),
           listed(spec.largest_local),
           summed(std::min(spec.largest_local * spec.ranks,
-                          std::max(few_entries, spec.largest_local + spec.largest_local / 2 + 2 * spec.ranks + 2))) {
+                          std::max(few_in_node, spec.largest_local + spec.largest_local / 2 + 2 * spec.ranks + 2))) {
       end = kept + round_up(coo::block_bytes<T>(summed + select_padding));
     }
     static std::int64_t round_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }

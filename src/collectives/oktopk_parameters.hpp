@@ -21,6 +21,10 @@ inline constexpr std::array<std::string_view, 5> schedule_names = {"automatic", 
   return schedule_names[static_cast<std::size_t>(schedule)];
 }
 
+/// In schedule shared: if all ranks together have at most so many entries, it is faster that each sums and cuts all of them than
+/// that they meet again.
+inline constexpr std::int64_t few_in_node = 1024;
+
 inline constexpr std::array oktopk_parameters = {
     window_parameter,
     ParameterInfo{.name = "boundary_period",
