@@ -100,8 +100,7 @@ class OkTopkInNode {
     stage.next(Stage::allgatherv);
     const CutCounts counts = kernels::host::count_cut(sum.values, sum.count, cut.key);
     const std::int64_t shown_ties = std::min(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
-    static_cast<void>(
-        space_.keep(sum, cut.key, shown_ties, static_cast<std::int64_t>(counts.above) + shown_ties, kept_of(me, layout_.summed)));
+    static_cast<void>(space_.keep(sum, cut.key, shown_ties, static_cast<std::int64_t>(counts.above) + shown_ties, kept_of(me, 0)));
     mine()[above] = counts.above;
     mine()[equal] = static_cast<std::uint64_t>(shown_ties);
     cards_.publish();
@@ -129,8 +128,10 @@ class OkTopkInNode {
           listed(spec.largest_local),
           summed(std::min(spec.largest_local * spec.ranks,
                           std::max(few_in_node, spec.largest_local + spec.largest_local / 2 + 2 * spec.ranks + 2))) {
-      end = kept + round_up(coo::block_bytes<T>(summed + select_padding));
+      end = kept + round_up(coo::block_bytes<T>(most_kept() + select_padding));
     }
+    /// Returns the most entries that the cut may keep of a region: the ranks together keep at most k, which is at most `listed`.
+    [[nodiscard]] std::int64_t most_kept() const { return std::min(summed, listed); }
     static std::int64_t round_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
   };
 
@@ -159,7 +160,7 @@ class OkTopkInNode {
   }
   /// Returns the memory of what is kept of a rank's region. `count` is how many entries it has.
   [[nodiscard]] coo::Segment<T> kept_of(int rank, std::int64_t count) const {
-    coo::Segment<T> kept = coo::view<T>(spec_.node_memory.of(rank) + layout_.kept, layout_.summed + select_padding);
+    coo::Segment<T> kept = coo::view<T>(spec_.node_memory.of(rank) + layout_.kept, layout_.most_kept() + select_padding);
     kept.count = count;
     return kept;
   }
