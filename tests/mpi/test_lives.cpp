@@ -118,7 +118,9 @@ TEST_CASE("plans alive at once") {
     // Some lists double their capacity; allow that once more.
     const std::int64_t few = with_more.heap - with_few.heap, most = Holdings::now().heap - with_most.heap;
     CHECK(most <= 2 * few + (1 << 19));
-    CHECK(later.calls.messages <= early.calls.messages);
+    // Memory that ranks share grows by a segment now and then: four exchanges, in which each of two ranks sends and receives.
+    constexpr std::int64_t messages_of_a_segment = 4 * 2;
+    CHECK(later.calls.messages <= early.calls.messages + messages_of_a_segment);
     CHECK(later.calls.collectives <= early.calls.collectives);
     bool right = true;
     for (AllreducePlan& plan : plans) right = runs_right(plan, comm.size()) && right;
