@@ -21,8 +21,8 @@ inline constexpr std::array<std::string_view, 5> schedule_names = {"automatic", 
   return schedule_names[static_cast<std::size_t>(schedule)];
 }
 
-/// In schedule shared: if all ranks together have at most so many entries, it is faster that each sums and cuts all of them than
-/// that they meet again.
+/// In schedule shared, every rank sums and cuts the entries of all ranks if these are at most so many. That takes less time than
+/// meeting again.
 inline constexpr std::int64_t few_in_node = 1024;
 
 inline constexpr std::array oktopk_parameters = {

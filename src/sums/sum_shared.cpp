@@ -7,7 +7,7 @@
 namespace weir::sums {
 namespace {
 
-/// With at least so many entries of each rank, ranks merge a part each. Fewer entries merge faster than ranks wait once more.
+/// Each rank merges a part if a rank has at least so many entries on average. Merging fewer takes less time than waiting once more.
 constexpr std::int64_t entries_for_parts = 2048;
 
 bool merges_parts(const SumProblem& problem) {
