@@ -45,18 +45,22 @@ class NodeLists {
   }
 
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
+  [[nodiscard]] int rank() const { return rank_; }  ///< this rank
 
-  /// Writes this rank's entries, at most capacity(), for the run that starts. Call it in each run.
+  /// Returns where this rank's entries for its next run go, of which there may be capacity().
+  [[nodiscard]] EntryPlace<T> next() const { return place(lists_.of(rank_) + (1 - shown_) * list_bytes(capacity_), capacity_); }
+  /// Shows this rank's entries for the run that starts. They are copied to next() unless they are there. Call it in each run.
   void show(const Entries<T>& own) {
+    const EntryPlace<T> to = next();
+    if (own.indices != to.indices) to.write(own);
     shown_ = 1 - shown_;
-    copy(own, lists_.of(rank_) + shown_ * list_bytes(capacity_), capacity_);
   }
   /// Returns the entries of a rank in this run, once all have published their cards.
   [[nodiscard]] Entries<T> shown(int rank, std::int64_t count) const {
     return at(lists_.of(rank) + shown_ * list_bytes(capacity_), capacity_, count);
   }
   /// Writes the sum of this rank's part.
-  void show_part(const Entries<T>& sum) { copy(sum, part(rank_), part_capacity_); }
+  void show_part(const Entries<T>& sum) { place(part(rank_), part_capacity_).write(sum); }
   /// Returns the sum of a rank's part, once all have published how many entries theirs have.
   [[nodiscard]] Entries<T> shown_part(int rank) const {
     return at(part(rank), part_capacity_, part_cards.template of<PartCard>(rank).entries);
@@ -67,10 +71,10 @@ class NodeLists {
   /// Writes piece `number` of the sum of this rank's part, whose indices count from `base`. Ranks may still read the one before.
   void show_piece(std::int64_t number, const Entries<T>& sum, std::int64_t base) {
     const std::int64_t first = std::min(number * piece(), sum.count), count = std::min(piece(), sum.count - first);
-    std::byte* const list = part(rank_);
-    auto* const indices = reinterpret_cast<std::int64_t*>(list) + number % 2 * piece();
+    const EntryPlace<T> both = place(part(rank_), part_capacity_);
+    std::int64_t* const indices = both.indices + number % 2 * piece();
     for (std::int64_t i = 0; i < count; ++i) indices[i] = base + sum.indices[first + i];
-    std::copy_n(sum.values + first, count, reinterpret_cast<T*>(list + index_bytes(part_capacity_)) + number % 2 * piece());
+    std::copy_n(sum.values + first, count, both.values + number % 2 * piece());
   }
   /// Returns that piece of a rank's part, which has `entries` altogether, once all have published their cards.
   [[nodiscard]] Entries<T> shown_piece(int rank, std::int64_t number, std::int64_t entries) const {
@@ -91,12 +95,11 @@ class NodeLists {
     return index_bytes(capacity) + (static_cast<std::int64_t>(sizeof(T)) * capacity + line - 1) / line * line;
   }
   [[nodiscard]] std::byte* part(int rank) const { return lists_.of(rank) + 2 * list_bytes(capacity_); }
-  [[nodiscard]] static Entries<T> at(const std::byte* list, std::int64_t capacity, std::int64_t count) {
-    return {reinterpret_cast<const std::int64_t*>(list), reinterpret_cast<const T*>(list + index_bytes(capacity)), count};
+  [[nodiscard]] static EntryPlace<T> place(std::byte* list, std::int64_t capacity) {
+    return {reinterpret_cast<std::int64_t*>(list), reinterpret_cast<T*>(list + index_bytes(capacity))};
   }
-  static void copy(const Entries<T>& from, std::byte* list, std::int64_t capacity) {
-    std::copy_n(from.indices, from.count, reinterpret_cast<std::int64_t*>(list));
-    std::copy_n(from.values, from.count, reinterpret_cast<T*>(list + index_bytes(capacity)));
+  [[nodiscard]] static Entries<T> at(std::byte* list, std::int64_t capacity, std::int64_t count) {
+    return place(list, capacity).first(count);
   }
 
   SharedMemory lists_;
@@ -108,8 +111,8 @@ class NodeLists {
 /// Returns the sum of the node's entries with indices in [begin, end), as merge_parts does. `peers`: the ranks of the node.
 template <class T>
 [[nodiscard]] Entries<T> merge_shown(const SumRun<T>& run, std::span<const int> peers, std::int64_t begin, std::int64_t end) {
-  // So many entries of a list are fetched at once. Later ones come while the first are merged.
-  constexpr std::int64_t entries_to_fetch = 512, in_a_line = 8;
+  // A short list of another rank is copied first: line after line from another core's cache, a merge would wait for each.
+  constexpr std::int64_t entries_to_copy = 8192;
   SumRun<T> of_node = run;
   of_node.problem.ranks = static_cast<int>(peers.size());
   SumMemory<T>& memory = run.memory;
@@ -117,12 +120,11 @@ template <class T>
   std::int64_t entries = 0;
   for (std::size_t rank = 0; rank < peers.size(); ++rank) {
     const Entries<T> all = run.node->shown(static_cast<int>(rank), run.counts[static_cast<std::size_t>(peers[rank])]);
-    const Entries<T> part = whole ? all : all.part(all.lower_bound(begin), all.lower_bound(end));
-    // Line after line from the cache of the core that wrote them would take as long as merging. A function of prefetches alone
-    // would be left out by GCC.
-    for (std::int64_t i = 0; i < std::min(part.count, entries_to_fetch); i += in_a_line) {
-      __builtin_prefetch(part.indices + i);
-      __builtin_prefetch(part.values + i);
+    Entries<T> part = whole ? all : all.part(all.lower_bound(begin), all.lower_bound(end));
+    if (part.count <= entries_to_copy && static_cast<int>(rank) != run.node->rank()) {
+      const EntryPlace<T> copy = memory.lists[0].place().from(entries);
+      copy.write(part);
+      part = copy.first(part.count);
     }
     memory.gathered[rank] = entries;
     memory.parts[rank] = {part, 0};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -59,7 +60,7 @@ class TypedSum final : public SparseSumImpl {
         cards_(static_cast<std::size_t>(comm->topology.size())),
         card_scratch_(cards_.size()),
         counts_(cards_.size()),
-        own_(config.expected_entries),
+        list_(config.expected_entries),
         spare_(config.expected_entries) {
     run.element_type = name_of(config.type);
     run.count = config.count;
@@ -77,7 +78,7 @@ class TypedSum final : public SparseSumImpl {
 
   void start(const SumInput& mine, const SumOutput& output, bool scatters) override {
     check_startable();
-    result_ = {};
+    result_ = own_ = {};
     scatters_ = scatters;
     output_ = {};
     run.result = {};
@@ -94,7 +95,7 @@ class TypedSum final : public SparseSumImpl {
 
   void refuse(std::string_view why) override {
     check_startable();
-    result_ = {};
+    result_ = own_ = {};
     output_ = {};
     run.result = {};
     outcome_ = {};
@@ -105,7 +106,7 @@ class TypedSum final : public SparseSumImpl {
   [[nodiscard]] RawView result() const override { return {result_.indices, result_.values, result_.count}; }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return own_.bytes() + spare_.bytes() + memory_.bytes() + (across_memory_ ? across_memory_->bytes() : 0);
+    return list_.bytes() + spare_.bytes() + memory_.bytes() + (across_memory_ ? across_memory_->bytes() : 0);
   }
 
  private:
@@ -138,12 +139,11 @@ class TypedSum final : public SparseSumImpl {
             "sum '{}', rank {}: the {} is in GPU memory: copy it to host memory first", config.name, rank(), what);
   }
 
-  /// Makes a list of what the caller gives, in own_.
+  /// Makes a list of what the caller gives: own_. It is in shared memory if it needs no sorting and there is room for it.
   void take(const SumInput& mine) {
     require(mine.type == config.type, "sum '{}', rank {}: the values are of type {}: they must be of type {}", config.name, rank(),
             name_of(mine.type), name_of(config.type));
     check_array(mine.values, mine.count, sizeof(T), "values");
-    own_count_ = 0;
     require(mine.index_bytes != 0 || mine.indices == nullptr,
             "sum '{}', rank {}: there are indices, and their size is 0 bytes: give 4 or 8", config.name, rank());
     if (mine.index_bytes == 0) return take_dense(static_cast<const T*>(mine.values), mine.count);
@@ -152,15 +152,22 @@ class TypedSum final : public SparseSumImpl {
     require(mine.index_bytes == 4 || mine.index_bytes == 8, "sum '{}', rank {}: indices of {} bytes: they must have 4 or 8",
             config.name, rank(), mine.index_bytes);
     check_array(mine.indices, mine.count, static_cast<std::size_t>(mine.index_bytes), "indices");
-    if (mine.count > 0) make_room(mine.count);
-    const bool ascending = mine.index_bytes == 4 ? copy_indices(static_cast<const std::int32_t*>(mine.indices), mine.count)
-                                                 : copy_indices(static_cast<const std::int64_t*>(mine.indices), mine.count);
-    if (mine.count > 0) std::memmove(own_.values.data(), mine.values, static_cast<std::size_t>(mine.count) * sizeof(T));
-    own_count_ = mine.count;
+    const bool shown = node_ && mine.count <= node_->capacity();
+    if (!shown && mine.count > 0) make_room(mine.count);
+    const EntryPlace<T> to = shown ? node_->next() : list_.place();
+    const bool ascending = mine.index_bytes == 4
+                               ? copy_indices(static_cast<const std::int32_t*>(mine.indices), mine.count, to.indices)
+                               : copy_indices(static_cast<const std::int64_t*>(mine.indices), mine.count, to.indices);
+    if (mine.count > 0) std::memmove(to.values, mine.values, static_cast<std::size_t>(mine.count) * sizeof(T));
+    own_ = to.first(mine.count);
     if (ascending) return;
-    if (sort_entries(own_, spare_, mine.count, config.count)) std::swap(own_, spare_);
-    own_count_ = arithmetic_->fold(own_.indices.data(), own_.values.data(), mine.count);
-    own_blocks_ = count_blocks(own_.indices.data(), own_count_);
+    if (shown) {
+      make_room(own_.count);
+      list_.place().write(own_);
+    }
+    if (sort_entries(list_, spare_, mine.count, config.count)) std::swap(list_, spare_);
+    own_ = list_.first(arithmetic_->fold(list_.indices.data(), list_.values.data(), mine.count));
+    own_blocks_ = count_blocks(own_.indices, own_.count);
     check_overflow();
   }
 
@@ -172,43 +179,69 @@ class TypedSum final : public SparseSumImpl {
     for (std::int64_t begin = 0; begin < count; begin += chunk) {
       const std::int64_t size = std::min(chunk, count - begin), nonzeros = count_nonzeros(array + begin, size);
       if (nonzeros == 0) continue;
-      if (own_count_ + nonzeros > own_.capacity()) make_room(own_count_ + count_nonzeros(array + begin, count - begin));
-      const std::int64_t end = own_count_ + nonzeros;
-      for (std::int64_t i = begin; own_count_ < end; ++i) {
-        own_.indices[own_count_] = i;
-        own_.values[own_count_] = array[i];
-        own_count_ += array[i] != 0;
+      if (own_.count + nonzeros > list_.capacity()) make_room(own_.count + count_nonzeros(array + begin, count - begin));
+      std::int64_t entries = own_.count;
+      const std::int64_t end = entries + nonzeros;
+      for (std::int64_t i = begin; entries < end; ++i) {
+        list_.indices[entries] = i;
+        list_.values[entries] = array[i];
+        entries += array[i] != 0;
       }
+      own_ = list_.first(end);
     }
-    own_blocks_ = count_blocks(own_.indices.data(), own_count_);
+    own_blocks_ = count_blocks(own_.indices, own_.count);
   }
 
-  /// Copies indices to own_, and counts their blocks if they ascend, none twice. Returns whether they do.
+  /// Copies indices, and counts their blocks if they ascend, none twice. Returns whether they do.
   template <class Index>
-  bool copy_indices(const Index* indices, std::int64_t count) {
-    bool ascending = true;
-    std::int64_t previous = -1, blocks = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t index = indices[i];
-      if (index < 0 || index >= config.count)
-        fail(WEIR_ERR_ARGUMENT, "sum '{}', rank {}: index {} of entry {} is out of range: indices are 0 to {}", config.name, rank(),
-             index, i, config.count - 1);
-      ascending &= index > previous;
-      blocks += static_cast<std::uint64_t>(index ^ previous) >= block_elements;
-      previous = index;
-      own_.indices[i] = index;
+  bool copy_indices(const Index* indices, std::int64_t count, std::int64_t* to) {
+    using Unsigned = std::make_unsigned_t<Index>;
+    constexpr std::int64_t chunk = 64;  // loops of a known length are vectorised
+    const auto limit = static_cast<Unsigned>(
+        std::min(static_cast<std::uint64_t>(config.count), std::uint64_t{1} << std::numeric_limits<Index>::digits));
+    Unsigned outside = 0, descents = 0;
+    std::int64_t blocks = 0;
+    const auto copy = [&](std::int64_t begin, std::int64_t length) {
+      Unsigned new_blocks = 0;
+      for (std::int64_t i = begin; i < begin + length; ++i) {
+        const Index index = indices[i], previous = indices[i - 1];
+        outside |= static_cast<Unsigned>(static_cast<Unsigned>(index) >= limit);
+        descents |= static_cast<Unsigned>(index <= previous);
+        new_blocks += static_cast<Unsigned>(static_cast<Unsigned>(index ^ previous) >= Unsigned{block_elements});
+        to[i] = index;
+      }
+      blocks += static_cast<std::int64_t>(new_blocks);
+    };
+    std::int64_t i = 0;
+    if (count > 0) {
+      outside = static_cast<Unsigned>(indices[0]) >= limit ? 1 : 0;
+      blocks = 1;
+      to[0] = indices[0];
+      i = 1;
     }
+    for (; i + chunk <= count; i += chunk) copy(i, chunk);
+    copy(i, count - i);
+    if (outside != 0) refuse_index(indices, count);
     own_blocks_ = blocks;
-    return ascending;
+    return descents == 0;
   }
 
-  /// Makes room for so many entries in own_, which keeps those that it has.
+  /// Throws an error that names the first index out of range.
+  template <class Index>
+  [[noreturn]] void refuse_index(const Index* indices, std::int64_t count) const {
+    const auto outside = [&](std::int64_t index) { return index < 0 || index >= config.count; };
+    const std::int64_t i = std::find_if(indices, indices + count, outside) - indices;
+    fail(WEIR_ERR_ARGUMENT, "sum '{}', rank {}: index {} of entry {} is out of range: indices are 0 to {}", config.name, rank(),
+         indices[i], i, config.count - 1);
+  }
+
+  /// Makes room for so many entries in list_, which keeps those of own_.
   void make_room(std::int64_t entries) {
-    if (entries <= own_.capacity()) return;
+    if (entries <= list_.capacity()) return;
     EntryMemory<T> longer(entries), spare(entries);
-    std::copy_n(own_.indices.data(), own_count_, longer.indices.data());
-    std::copy_n(own_.values.data(), own_count_, longer.values.data());
-    own_ = std::move(longer);
+    longer.place().write(own_);
+    own_ = longer.first(own_.count);
+    list_ = std::move(longer);
     spare_ = std::move(spare);
   }
 
@@ -229,15 +262,21 @@ class TypedSum final : public SparseSumImpl {
       const StageScope stage = channel().stage(Stage::communicate);
       co_await announce(problem);
       if (problem.ranks == 1) {
-        result_ = own_.first(own_count_);
-        if (problem.keeps_terms) result_ = own_.first(arithmetic_->total(result_, own_.indices.data(), own_.values.data()));
+        result_ = own_;
+        if (problem.keeps_terms) result_ = list_.first(arithmetic_->total(own_, list_.indices.data(), list_.values.data()));
       } else {
         row = &row_for(problem);
         memory_.use(channel());
         co_await grow_for(problem, *row);
         run.algorithm = row->name;
-        SumRun<T> work{problem,        counts_, own_.first(own_count_),    arithmetic_.get(),
-                       memory_.memory, memory_, node_ ? &*node_ : nullptr, across_ ? &*across_ : nullptr};
+        SumRun<T> work{problem,
+                       counts_,
+                       own_,
+                       arithmetic_.get(),
+                       memory_.memory,
+                       memory_,
+                       node_ ? &*node_ : nullptr,
+                       across_ ? &*across_ : nullptr};
         if (row->needs == Shown::nodes) {
           across_->row = &choose_across(model::Setting(machine_, places_), problem);
           across_memory_->use(channel().group(comm->topology.local_rank_peers()));
@@ -261,7 +300,7 @@ class TypedSum final : public SparseSumImpl {
   /// All ranks learn how many entries each of them has, and whether all calls are right. Throws on all if not.
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
-    card_ = {own_count_, own_blocks_, outcome_.failed() ? 1 : 0, static_cast<std::int16_t>(scatters_ ? 1 : 0), 0};
+    card_ = {own_.count, own_blocks_, outcome_.failed() ? 1 : 0, static_cast<std::int16_t>(scatters_ ? 1 : 0), 0};
     if (node_) show_entries();
     if (node_ && comm->topology.node_count() == 1)
       co_await show_cards();
@@ -290,8 +329,8 @@ class TypedSum final : public SparseSumImpl {
 
   /// Writes the entries to shared memory if there is room for them.
   void show_entries() {
-    card_.shown = own_count_ <= node_->capacity() ? 1 : 0;
-    node_->show(own_.first(card_.shown != 0 ? own_count_ : 0));
+    card_.shown = own_.count <= node_->capacity() ? 1 : 0;
+    node_->show(card_.shown != 0 ? own_ : Entries<T>{});
     sync_shared_memory();
   }
   /// Exchanges the cards in shared memory.
@@ -349,7 +388,7 @@ class TypedSum final : public SparseSumImpl {
     statistics = {};
     statistics.runs = runs;
     statistics.algorithm = row != nullptr ? row->name : "none";
-    statistics.entries = own_count_;
+    statistics.entries = own_.count;
     statistics.entries_total = problem.total;
     statistics.entries_sum = result_.count;
     count_traffic(statistics);
@@ -370,8 +409,9 @@ class TypedSum final : public SparseSumImpl {
   SumCard card_;
   std::vector<SumCard> cards_, card_scratch_;
   std::vector<std::int64_t> counts_;
-  EntryMemory<T> own_, spare_;
-  std::int64_t own_count_ = 0, own_blocks_ = 0;
+  EntryMemory<T> list_, spare_;
+  Entries<T> own_;  // in list_ or in shared memory
+  std::int64_t own_blocks_ = 0;
   bool scatters_ = false;
   SumOutput output_;
   Outcome outcome_;

@@ -1,4 +1,5 @@
 // Wrong calls end in the same error on all ranks, and the next run is as any other.
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <weir/sums.hpp>
@@ -84,6 +85,45 @@ TEST_CASE("wrong input on one rank is an error on all", "[sums]") {
     (wrong ? sum.refuse("no such mesh") : sum.start(SumInput::entries(right, values))).wait();
   });
 }
+
+namespace {
+
+/// Expects that each place of a long list is checked: for an index out of range, and for one out of order.
+template <class Index>
+void check_places() {
+  constexpr std::int64_t count = std::int64_t{std::numeric_limits<std::int32_t>::max()} + 1;
+  constexpr std::size_t entries = 200;
+  SameErrors errors(ranks);
+  run_ranks(ranks, [&](Communicator& comm) {
+    SparseSum sum(comm, {.count = count, .expected_entries = entries, .name = "flux"});
+    const std::vector<double> values(entries, 1);
+    std::vector<Index> right(entries);
+    for (std::size_t i = 0; i < entries; ++i) right[i] = static_cast<Index>(3 * i + 1);
+    right.back() = static_cast<Index>(count - 1);
+    for (const std::size_t place : {0, 1, 63, 64, 65, 128, 129, 192, 193, 199}) {
+      auto wrong = right, unsorted = right;
+      wrong[place] = -7;
+      errors.expect(comm.rank(), WEIR_ERR_ARGUMENT,
+                    "rank 1: index -7 of entry " + std::to_string(place) + " is out of range: indices are 0 to 2147483647",
+                    [&] { sum.run(SumInput::entries(comm.rank() == 1 ? wrong : right, values)); });
+      std::swap(unsorted[place], unsorted[place == 0 ? 1 : place - 1]);
+      sum.run(SumInput::entries(comm.rank() == 1 ? unsorted : right, values));
+      const SumView<double> view = sum.result<double>();
+      errors.check().that(std::ranges::equal(view.indices, right), "the indices");
+      errors.check().that(std::ranges::count(view.values, double{ranks}) == std::ssize(right), "the values");
+      auto twice = right;
+      if (place > 0) twice[place] = twice[place - 1];
+      sum.run(SumInput::entries(comm.rank() == 1 ? twice : right, values));
+      errors.check().that(sum.result<double>().values[place > 0 ? place - 1 : 0] == ranks + (place > 0 ? 1 : 0), "an index twice");
+    }
+  });
+  REQUIRE(errors.failure() == "");
+}
+
+}  // namespace
+
+TEST_CASE("each of many 32-bit indices is checked", "[sums]") { check_places<std::int32_t>(); }
+TEST_CASE("each of many 64-bit indices is checked", "[sums]") { check_places<std::int64_t>(); }
 
 TEST_CASE("ranks must start the same kind of run", "[sums]") {
   REQUIRE(unlike_errors(ranks, WEIR_ERR_MISMATCH, "sum 'sum': ranks started different runs: rank 1 a reduce-scatter, rank 0 not",
