@@ -133,11 +133,11 @@ weir_status weir_comm_broadcast(weir_comm* comm, void* data, int64_t bytes, int 
 weir_status weir_comm_allgather(weir_comm* comm, const void* mine, int64_t bytes, void* all);
 /** Collective, blocking. Sets each of the `fields` sums to the sum of its values over all ranks, with the same bits however the
  *  values are divided among ranks, and in whatever order they come. `values` are `count` numbers of `type`, float32 or float64:
- *  those of sums[0], then as many of sums[1], and so on. Each rank may give another `count`, also 0. The result is the exact sum
- *  of the values, each rounded to a multiple of a unit, and is rounded once. The unit is at most 2^-84 times the largest
- *  magnitude of any rank. NaN, or infinities of both signs, give NaN. Up to 8 sums take one exchange, in which every rank gets
- *  about 750 bytes of every other; each 16 more take another one. Returns WEIR_ERR_ARGUMENT on all ranks if `count` is no multiple
- *  of `fields`, if ranks ask for different numbers of sums, and for more than 2^34 values in all. */
+ *  those of sums[0], then as many of sums[1], and so on. Each rank may give another `count`, also 0, and another type. The
+ *  result is the exact sum of the values, each rounded to a multiple of a unit, and is rounded once. The unit is at most 2^-84
+ *  times the largest magnitude of any rank. NaN, or infinities of both signs, give NaN. Up to 8 sums take one exchange, in which
+ *  every rank gets about 750 bytes of every other; each 16 more take another one. Returns WEIR_ERR_ARGUMENT on all ranks if
+ *  `count` is no multiple of `fields`, if ranks ask for different numbers of sums, and for more than 2^34 values in all. */
 weir_status weir_comm_sum(weir_comm* comm, const void* values, int64_t count, int32_t type, double* sums, int64_t fields);
 /** Not collective. Writes the flight recorder's dump to the file `path`: the last 2,048 calls of this rank, as JSON. Makes
  *  missing folders of the path. `weir trace diagnose` reads the files of a folder that are called weir-dump.cC.rankR.json, with

@@ -20,6 +20,7 @@ from compare_predictions import RANKS_PER_NODE
 
 CORE_SPEED = 12e9
 BY_MPI = "mpi_allreduce"
+IN_SHARED_MEMORY = ("shared", "hierarchical")  # simulated ranks share no memory
 
 
 def memory_of(algorithm, case):
@@ -39,7 +40,8 @@ def predicted_seconds(weir, figures, case, folder):
     command += ["--density", str(case["density"]), "--nodes", str(case["ranks"] // per_node), "--ranks-per-node", str(per_node)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | {"WEIR_SHARED_MEMORY": "0"})
     with open(output) as file:
-        return {row["algorithm"]: row["total_ms"] / 1e3 for row in json.load(file)["predictions"] if row["collective"] == "sum"}
+        rows = [row for row in json.load(file)["predictions"] if row["collective"] == "sum"]
+    return {row["algorithm"]: row["total_ms"] / 1e3 for row in rows if row["algorithm"] not in IN_SHARED_MEMORY}
 
 
 def run_case(options, case):

@@ -177,6 +177,10 @@ void measure_all(const Communicator& comm, const Options& options) {
               "{ratio_best:>9.2f} {entries_sum:>10} {bytes_sent_max:>12}",
               {"algorithm", "ran as", "distribution", "density %", "median ms", "min ms", "/ mpi_allreduce", "/ fastest", "entries",
                "bytes sent"});
+  fmt::print(
+      "\n{} ranks, {} {} elements, operation {}. / mpi_allreduce, / fastest: the median over theirs. entries: those of the sum.\n"
+      "bytes sent: in Weir's messages, the most of any rank; what MPI sends is not counted.\n",
+      comm.size(), options.count, name_of(options.type), name_of(options.operation));
   write_rows(rows, options.json);
 }
 

@@ -523,14 +523,18 @@ namespace {
 HWY_EXPORT(make_error_bounded);
 std::unique_ptr<PackedCodec> make(const Parameters& parameters) { return HWY_DYNAMIC_DISPATCH(make_error_bounded)(parameters); }
 
+constexpr double usual_bound = 1e-4;
+
 void check(const Parameters& given) {
   const std::int64_t row = given.whole("row");
   require(row == 0 || row >= 64, "compressor_parameters: row is {}: it must be 0, or at least 64", row);
+  require(given["relative"] == 0 || given["absolute"] == usual_bound,
+          "compressor_parameters: absolute is {} and relative is {}: give one of them", given["absolute"], given["relative"]);
 }
 
 constexpr std::array parameters = {
     ParameterInfo{.name = "absolute",
-                  .value = 1e-4,
+                  .value = usual_bound,
                   .least = 0,
                   .most = 1e38,
                   .doc = "the largest error of a value, unless `relative` is above 0",

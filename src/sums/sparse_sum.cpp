@@ -132,7 +132,7 @@ class TypedSum final : public SparseSumImpl {
     require(count >= 0, "sum '{}', rank {}: the number of elements of the {} is {}: it must be at least 0", config.name, rank(),
             what, count);
     if (count == 0) return;
-    require(array != nullptr, "sum '{}', rank {}: the address of the {} is null{}", config.name, rank(), what, refused_by_binding);
+    require(array != nullptr, "sum '{}', rank {}: the address of the {} is null", config.name, rank(), what);
     require(reinterpret_cast<std::uintptr_t>(array) % alignment == 0,
             "sum '{}', rank {}: the address of the {} is not a multiple of {}", config.name, rank(), what, alignment);
     require(pointers_.error_of(array, nullptr) == InputError::none,
@@ -368,8 +368,9 @@ class TypedSum final : public SparseSumImpl {
   }
 
   void check_overflow() const {
-    require(arithmetic_->overflow == Arithmetic<T>::none, "sum '{}', rank {}: an addition at index {} overflows {}: take {}",
-            config.name, rank(), arithmetic_->overflow, name_of(config.type), sizeof(T) == 4 ? "int64" : "float64");
+    require(arithmetic_->overflow == Arithmetic<T>::none,
+            "sum '{}', rank {}: an addition at index {}, counted from 0, overflows {}: take {}", config.name, rank(),
+            arithmetic_->overflow, name_of(config.type), sizeof(T) == 4 ? "int64" : "float64");
   }
 
   /// Returns the index of the first element of the caller's array.

@@ -86,7 +86,7 @@ static void check_operations(weir_comm* comm) {
   OK(weir_sparse_sum_result(same, &indices, &found, &entries));
   EXPECT(entries == 1 && ((const double*)found)[0] == 2);
   REFUSED(weir_sparse_sum_run(checked, index, 8, numbers, last ? 2 : 0, dense, count, 0), comm,
-          "an addition at index 7 overflows int32");
+          "an addition at index 7, counted from 0, overflows int32");
   EXPECT(dense[7] == 0);
   OK(weir_sparse_sum_run(checked, index, 8, numbers, last ? 1 : 0, dense, count, 0));
   EXPECT(dense[7] == INT32_MAX);

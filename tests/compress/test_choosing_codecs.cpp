@@ -276,6 +276,12 @@ TEST_CASE("Parameters of chunked_topk that no chunk has are refused") {
   REQUIRE_THROWS_WITH(codec_of("chunked_topk", "values=bits3"), ContainsSubstring("one of bits2, bits4, bits8, float32"));
 }
 
+TEST_CASE("error_bounded takes one bound") {
+  REQUIRE_NOTHROW(codec_of("error_bounded", "absolute=0.5,relative=0"));
+  REQUIRE_THROWS_WITH(codec_of("error_bounded", "absolute=0.5,relative=0.25"),
+                      ContainsSubstring("absolute is 0.5 and relative is 0.25: give one of them"));
+}
+
 TEST_CASE("Rows that error_bounded cannot take are refused") {
   REQUIRE_NOTHROW(codec_of("error_bounded", "row=64"));
   for (const int row : {1, 63})

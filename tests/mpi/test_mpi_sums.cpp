@@ -115,7 +115,7 @@ TEST_CASE("an addition that overflows is the same error on all ranks") {
   std::vector<std::int32_t> dense(count, 7);
   const std::vector<std::int64_t> indices = {9, 11, 11};
   REQUIRE_THROWS_WITH(sum.run(SumInput::entries(indices, std::vector<std::int32_t>{1, large, large}), SumOutput::write(dense)),
-                      Catch::Contains("an addition at index 11 overflows int32"));
+                      Catch::Contains("an addition at index 11, counted from 0, overflows int32"));
   REQUIRE(dense == std::vector<std::int32_t>(count, 7));
   sum.run(SumInput::entries(indices, std::vector<std::int32_t>{1, large - 1, large - 1}), SumOutput::write(dense));
   REQUIRE(dense[11] == (large - 1) * 2 * comm.size());

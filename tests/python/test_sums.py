@@ -68,7 +68,7 @@ def test_checked_sum(comm):
     with weir.SparseSum(comm, count=12, type="int32", operation=weir.SumOperation.checked_sum, name="hits") as total:
         for values in [[2**31 - 1, 1], [2**31 - 5, 0]]:  # in its entries, and in its array
             mine = np.array(values if is_last(comm) else [0, 0], np.int32)
-            with pytest.raises(weir.ArgumentError, match="an addition at index 3 overflows int32: take int64"):
+            with pytest.raises(weir.ArgumentError, match="an addition at index 3, counted from 0, overflows int32: take int64"):
                 total.run(np.array([3, 3]), mine, output=field, add=True)
             assert field.tolist() == [5] * 12
         assert total.run(np.array([3, 3]), np.array([1, 1], np.int32)).values.tolist() == [2 * comm.size]

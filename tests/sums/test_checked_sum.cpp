@@ -124,19 +124,19 @@ TEST_CASE("additions that overflow are the same error on all ranks", "[sums]") {
   constexpr std::int32_t narrow_most = std::numeric_limits<std::int32_t>::max();
   // entries of one rank
   check_overflow<std::int32_t>({{{5, narrow_most}, {5, 1}}},
-                               "sum 'hits', rank 0: an addition at index 5 overflows int32: take int64");
+                               "sum 'hits', rank 0: an addition at index 5, counted from 0, overflows int32: take int64");
   check_overflow<std::int64_t>({{{5, 1}}, {{8, 2}, {5, least}, {5, -1}, {2, 1}}, {}},
-                               "sum 'hits', rank 1: an addition at index 5 overflows int64: take float64");
+                               "sum 'hits', rank 1: an addition at index 5, counted from 0, overflows int64: take float64");
   // entries of two ranks
-  check_overflow<std::int32_t>({{{1, 5}, {5, narrow_most}}, {{5, 1}}}, ": an addition at index 5 overflows int32: take int64");
-  check_overflow<std::int64_t>({{{9, least}}, {}, {{3, 4}}, {{9, -1}}, {}}, ": an addition at index 9 overflows int64");
+  check_overflow<std::int32_t>({{{1, 5}, {5, narrow_most}}, {{5, 1}}}, ": an addition at index 5, counted from 0, overflows int32: take int64");
+  check_overflow<std::int64_t>({{{9, least}}, {}, {{3, 4}}, {{9, -1}}, {}}, ": an addition at index 9, counted from 0, overflows int64");
   // and one that the sum would come back from
-  check_overflow<std::int64_t>({{{0, most}}, {{0, 1}}, {{0, -1}}}, ": an addition at index 0 overflows int64");
+  check_overflow<std::int64_t>({{{0, most}}, {{0, 1}}, {{0, -1}}}, ": an addition at index 0, counted from 0, overflows int64");
   // in the middle of lists
   SumList<std::int32_t> lower, upper;
   for (std::int64_t i = 0; i < 10; ++i) lower.push_back({i, i == 6 ? narrow_most : 1});
   for (std::int64_t i = 0; i < 10; ++i) upper.push_back({i, 1});
-  check_overflow<std::int32_t>({lower, upper, upper}, ": an addition at index 6 overflows int32");
+  check_overflow<std::int32_t>({lower, upper, upper}, ": an addition at index 6, counted from 0, overflows int32");
 }
 
 TEST_CASE("a checked sum that overflows the caller's array on one rank touches no array", "[sums]") {
