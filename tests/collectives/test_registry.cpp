@@ -107,7 +107,10 @@ void check_residual_stays_finite(const AllreduceRow& row, WireValues values, flo
 
 /// Runs until the peer has gone silent, and once more.
 void check_timeout(const std::string& algorithm, Communicator& comm, RankCheck& check) {
-  AllreducePlan plan(comm, {.count = 4000, .algorithm = algorithm, .name = "layer7"});
+  AllreducePlan plan(comm, {.count = 4000,
+                            .algorithm = algorithm,
+                            .algorithm_parameters = algorithm == "oktopk" ? "schedule=direct" : "",  // sends in a node, too
+                            .name = "layer7"});
   set_timeout(comm, 1);
   std::vector<float> g = gradient(4000, comm.rank(), 0);
   try {
