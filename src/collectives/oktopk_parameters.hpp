@@ -21,8 +21,8 @@ inline constexpr std::array<std::string_view, 5> schedule_names = {"automatic", 
   return schedule_names[static_cast<std::size_t>(schedule)];
 }
 
-/// In schedule shared, every rank sums and cuts the entries of all ranks if these are at most so many. That takes less time than
-/// meeting again.
+/// The most entries of all ranks together that every rank sums and cuts itself in the schedule shared. That takes less time than
+/// another meeting.
 inline constexpr std::int64_t few_in_node = 1024;
 
 inline constexpr std::array oktopk_parameters = {

@@ -235,7 +235,7 @@ class TypedSum final : public SparseSumImpl {
          indices[i], i, config.count - 1);
   }
 
-  /// Makes room for so many entries in list_, which keeps those of own_.
+  /// Makes list_ at least `entries` long. If it grows, own_ moves to its beginning.
   void make_room(std::int64_t entries) {
     if (entries <= list_.capacity()) return;
     EntryMemory<T> longer(entries), spare(entries);

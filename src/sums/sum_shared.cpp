@@ -7,7 +7,7 @@
 namespace weir::sums {
 namespace {
 
-/// Each rank merges a part if a rank has at least so many entries on average. Merging fewer takes less time than waiting once more.
+/// The least entries of a rank, on average, for which each rank merges a part. To merge fewer takes less time than to wait again.
 constexpr std::int64_t entries_for_parts = 2048;
 
 bool merges_parts(const SumProblem& problem) {

@@ -132,6 +132,25 @@ TEST_CASE("zeros of dense input are skipped, and NaN is not", "[sums]") {
   }
 }
 
+TEST_CASE("ranks give entries or whole arrays, and the sum may overwrite what went in", "[sums]") {
+  RankCheck check;
+  run_ranks(3, [&](Communicator& comm) {
+    SparseSum sum(comm, {.count = 6, .expected_entries = 2});
+    const std::vector<std::int32_t> narrow = {1, 4};
+    const std::vector<std::int64_t> wide = {4, 5};
+    const std::vector<double> values = {2, 3};
+    std::vector<double> array = {1, 0, 0, 0, 7, 0};
+    const SumInput input = comm.rank() == 0   ? SumInput::entries(narrow, values)
+                           : comm.rank() == 1 ? SumInput::entries(wide, values)
+                                              : SumInput::dense(array);
+    sum.run(input, SumOutput::write(array));
+    check.that(array == std::vector<double>{1, 2, 0, 0, 12, 3}, "the sum of three forms");
+    sum.run(SumInput::dense(array), SumOutput::add(array));
+    check.that(array == std::vector<double>{4, 8, 0, 0, 48, 12}, "added to what went in");
+  });
+  REQUIRE(check.failure() == "");
+}
+
 TEST_CASE("the result has the same bits with every algorithm and in every run", "[sums]") {
   for (const int ranks : {3, 8, 13}) {
     const auto input = sum_input<float>("clustered", ranks, 200, 5);
