@@ -15,6 +15,7 @@
 #include "codec/wire.hpp"
 #include "kernels/kernels.hpp"
 #include "sums/arithmetic.hpp"
+#include "sums/array_part.hpp"
 #include "sums/entry_code.hpp"
 
 namespace weir {
@@ -153,6 +154,9 @@ namespace {
 
 constexpr int64_t entry = 16;
 
+/// Returns the bytes that some doubles of an array take to read, or to write.
+int64_t bytes_of_some(int64_t entries, int64_t elements) { return std::min(scattered * entries, 8 * elements); }
+
 /// Charges what the loops of another arithmetic cost.
 class ChargedArithmetic final : public sums::Arithmetic<double> {
  public:
@@ -162,6 +166,13 @@ class ChargedArithmetic final : public sums::Arithmetic<double> {
   void combine(const double* lower, const double* upper, double* out, int64_t count, int64_t first) override {
     charge(24 * count);
     real_->combine(lower, upper, out, count, first);
+    overflow = real_->overflow;
+  }
+  void combine_packed(const uint64_t* bits, const double* packed, bool packed_is_lower,
+                      const sums::ArrayPart<double>& part) override {
+    const int64_t words = sums::bit_words(part.size), entries = sums::count_bits(bits, words);
+    charge(8 * entries + 2 * bytes_of_some(entries, part.size) + 3 * 8 * words);
+    real_->combine_packed(bits, packed, packed_is_lower, part);
     overflow = real_->overflow;
   }
   int64_t merge(const sums::Entries<double>& lower, const sums::Entries<double>& upper, int64_t* indices, double* values) override {
@@ -206,6 +217,18 @@ class ChargedArithmetic final : public sums::Arithmetic<double> {
 
 CHARGED_SUMS(_ZN4weir4sums15make_arithmeticIdEESt10unique_ptrINS0_10ArithmeticIT_EESt14default_deleteIS5_EENS_12SumOperationE,
              double)
+CHARGED_VOID(_ZN4weir4sums4fillIdEEvRKNS0_9ArrayPartIT_EERKNS0_7EntriesIS3_EES3_,
+             (const sums::ArrayPart<double>& part, const sums::Entries<double>& entries, double identity),
+             (part, entries, identity), 8 * (part.size + sums::bit_words(part.size)) + entry * entries.count)
+CHARGED(_ZN4weir4sums10count_bitsEPKml, int64_t, (const uint64_t* bits, int64_t words), (bits, words), 8 * words)
+CHARGED_VOID(_ZN4weir4sums8set_bitsIdEEvRKNS0_9ArrayPartIT_EERKNS0_7EntriesIS3_EE,
+             (const sums::ArrayPart<double>& part, const sums::Entries<double>& entries), (part, entries),
+             8 * (sums::bit_words(part.size) + entries.count))
+CHARGED(_ZN4weir4sums4packIdEElRKNS0_9ArrayPartIT_EEPS3_, int64_t, (const sums::ArrayPart<double>& part, double* to), (part, to),
+        8 * (sums::bit_words(part.size) + result) + bytes_of_some(result, part.size))
+CHARGED(_ZN4weir4sums7extractIdEElRKNS0_9ArrayPartIT_EERKNS0_10EntryPlaceIS3_EE, int64_t,
+        (const sums::ArrayPart<double>& part, const sums::EntryPlace<double>& to), (part, to),
+        8 * sums::bit_words(part.size) + bytes_of_some(result, part.size) + entry * result)
 CHARGED_VOID(_ZN4weir4sums14encode_indicesEPKllllPSt4byteb,
              (const int64_t* indices, int64_t count, int64_t base, int64_t range, std::byte* out, bool repeats),
              (indices, count, base, range, out, repeats), (entry + 8) * count + sums::index_bytes(count, range, repeats))

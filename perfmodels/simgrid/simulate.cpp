@@ -146,9 +146,8 @@ double uncharged_bytes(const Options& options, int ranks, const SparseSumStatist
     return 32 * samples * std::log2(samples);  // sorts pairs of 16 bytes
   }
   if (did.algorithm == "hash") return 32 * entries + 48 * entries_sum;  // deals entries, restores indices and orders the sum
-  // Whole arrays or blocks, with a bit for each element, are filled with entries, and read.
-  if (did.algorithm == "dense") return 2 * 8.125 * count + 16 * (entries + entries_sum);
   if (did.algorithm != "blocks") return 0;
+  // Blocks, with a bit for each element, are filled with entries, and read.
   const double elements = sums::block_elements, in_array = std::ceil(count / elements);
   const double own = sums::expected_union(entries, 1, in_array), sum = sums::expected_union(own * ranks, ranks, in_array);
   return 8.2 * elements * (own + sum + sum / ranks) + 16 * (entries + entries_sum);

@@ -148,6 +148,18 @@ class ArithmeticOf final : public Arithmetic<T> {
     }
   }
 
+  void combine_packed(const std::uint64_t* bits, const T* packed, bool packed_is_lower, const ArrayPart<T>& part) override {
+    const T* next = packed;
+    for_each_bit(bits, bit_words(part.size), [&](std::int64_t place) {
+      T& element = part.values[place];
+      const T lower = packed_is_lower ? *next : element, upper = packed_is_lower ? element : *next;
+      check(lower, upper, part.base + place);
+      element = Operation::of(lower, upper);
+      ++next;
+    });
+    for (std::int64_t word = 0; word < bit_words(part.size); ++word) part.bits[word] |= bits[word];
+  }
+
   std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) override {
     return sums::merge<T, Operation>({lower, upper, indices, values}, this->overflow);
   }

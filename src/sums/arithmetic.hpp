@@ -6,6 +6,7 @@
 #include <memory>
 #include <weir/weir.hpp>
 
+#include "sums/array_part.hpp"
 #include "sums/entries.hpp"
 
 namespace weir::sums {
@@ -29,6 +30,8 @@ class Arithmetic {
 
   /// Sets out[i] to lower[i] combined with upper[i]; these are elements `first` + i. `out` may be either of the others.
   virtual void combine(const T* lower, const T* upper, T* out, std::int64_t count, std::int64_t first) = 0;
+  /// Combines packed values, one for each set bit, with elements of a part, which gets these bits, too.
+  virtual void combine_packed(const std::uint64_t* bits, const T* packed, bool packed_is_lower, const ArrayPart<T>& part) = 0;
   /// Merges two lists; entries with the same index become one. The output has room for both and may be the memory of neither;
   /// except that `upper` may lie in the same arrays, lower.count or more entries after their beginning. Returns the count.
   virtual std::int64_t merge(const Entries<T>& lower, const Entries<T>& upper, std::int64_t* indices, T* values) = 0;

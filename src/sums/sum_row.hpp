@@ -48,6 +48,9 @@ struct SumNeed {
   std::array<std::int64_t, 2> bytes{};
 };
 
+/// The algorithm `dense` sums an array in this many pieces at most.
+constexpr int most_pieces = 4;
+
 /// The memory of a run. Its messages must outlive a run that breaks off.
 template <class T>
 struct SumMemory {
@@ -62,6 +65,7 @@ struct SumMemory {
   std::vector<Request> requests;
   Boundaries boundaries;
   std::array<std::int64_t, 2> pair_counts{};
+  std::array<std::array<std::int64_t, 2>, most_pieces> piece_counts{};
   std::uint64_t largest_region = 0, control_scratch = 0;
   struct Part {
     Entries<T> entries;

@@ -110,6 +110,33 @@ TEST_CASE("float64: every algorithm, operation and form gives the sum of maps", 
 TEST_CASE("int32: every algorithm, operation and form gives the sum of maps", "[sums]") { check_type<std::int32_t>(); }
 TEST_CASE("int64: every algorithm, operation and form gives the sum of maps", "[sums]") { check_type<std::int64_t>(); }
 
+TEST_CASE("large arrays, of which parts are summed at a time", "[sums]") {
+  constexpr std::int64_t count = 350'001;
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const double density : {0.003, 0.1, 0.3, 0.7}) {
+      if (left_out(4)) continue;
+      RankCheck check;
+      run_ranks(ranks, [&](Communicator& comm) {
+        const Arrays<double> mine = spread(count, density, comm.rank());
+        SparseSum gathered(comm, {.count = count, .algorithm = "gather"}), sum(comm, {.count = count, .algorithm = "dense"});
+        for (const bool scatters : {false, true}) {
+          for (SparseSum* const each : {&gathered, &sum}) {
+            if (scatters)
+              each->run_reduce_scatter(SumInput::entries(mine.wide, mine.values));
+            else
+              each->run(SumInput::entries(mine.wide, mine.values));
+          }
+          const SumView<double> right = gathered.result<double>(), found = sum.result<double>();
+          const std::string text = "density " + std::to_string(density) + (scatters ? ", scattered" : "");
+          check.that(std::ranges::equal(right.indices, found.indices), text + ": the indices");
+          check.that(std::ranges::equal(right.values, found.values), text + ": the values");
+        }
+      });
+      REQUIRE(check.failure() == "");
+    }
+  }
+}
+
 TEST_CASE("zeros of dense input are skipped, and NaN is not", "[sums]") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const std::string& algorithm : algorithms_of_sums()) {
