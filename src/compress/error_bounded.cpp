@@ -10,14 +10,19 @@
 // takes one byte. If the bound is below 2^-127, all values come back as they are.
 //
 // A message is blocks of 64 values, zeros up to a multiple of 8 bytes, and 8 bytes: the exponent of the unit, int32, and zeros. A
-// block is a byte that says what follows. 0x80: floats, the decoded values. Otherwise bits 5 and 6 are the number of bytes of the
-// difference between the first value and the last one of the block before, whose sign is in its lowest bit. The lower five bits
-// are the number of bits, in two's complement, of the differences between neighbours in the block: all lowest bits come first, 8
-// bytes, then the next ones. Differences are in units. The block before is the last one that is not of floats; before the first
-// one, values are 0.
+// block is a byte that says what follows. 0x1f: floats, the decoded values. Otherwise the block is 64 integers, as small as what
+// comes before a value can make them. The lower five bits of the byte are the number of bits, in two's complement, that each takes:
+// all lowest bits come first, 8 bytes, then the next ones. Bits 5 and 6 are the number of bytes before those that are added to the
+// first integer, with the sign in the lowest bit. Bit 7 says which integers these are:
+//
+//   0   differences from the value before, in units
+//   1   differences of those from the difference before
+//
+// The values before a block are those of the last one that is not of floats; before the first one, values are 0.
 //
 // With `row`, a value minus the one `row` values before it takes the place of the value in all that, in units: the Lorenzo
-// predictor in two dimensions. Where the message has no value there, or has one that is not a multiple, that one counts as 0.
+// predictor in two dimensions. Then bit 7 says what a value is compared with: 0, the one above; 1, the line through the two above.
+// Where the message has no value there, or has one that is not a multiple, that one counts as 0.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compress/error_bounded.cpp"
 #include <hwy/foreach_target.h>
@@ -47,7 +52,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr std::int64_t block_values = 64;
 constexpr int most_bits = 24, too_many_bits = 32;  // of a difference; values below 2^22 units have no more
 constexpr int most_taken = 3;                      // bytes of the difference between blocks
-constexpr std::uint8_t of_floats = 0x80;
+constexpr int of_floats = 0x1f, second_order = 0x80;
 constexpr std::int64_t trailer = 8;
 
 constexpr int least_exponent = -126, most_exponent = 104;  // the unit and its inverse are floats; the largest float is a multiple
@@ -126,7 +131,7 @@ class Rows {
  public:
   explicit Rows(std::int64_t row)
       : row_(row),
-        size_(row > 0 ? (row + 2 * block_values - 1) / block_values * block_values : 0),
+        size_(row > 0 ? (2 * row + 2 * block_values - 1) / block_values * block_values : 0),
         values_(row > 0 ? size_ + block_values : 0) {}
 
   /// Begins a message. Values before it are `value`.
@@ -134,8 +139,11 @@ class Rows {
     at_ = 0;
     std::fill_n(values_.data(), values_.size(), value);
   }
-  /// Returns the values a row before the block.
-  [[nodiscard]] const std::int32_t* above() const { return values_.data() + (at_ < row_ ? at_ - row_ + size_ : at_ - row_); }
+  /// Returns the values a row, or two, before the block.
+  [[nodiscard]] const std::int32_t* above(int rows) const {
+    const std::int64_t at = at_ - rows * row_;
+    return values_.data() + (at < 0 ? at + size_ : at);
+  }
   /// Returns where the values of the block go.
   [[nodiscard]] std::int32_t* here() { return values_.data() + at_; }
   /// Goes on to the next block.
@@ -151,11 +159,18 @@ class Rows {
   Buffer<std::int32_t> values_;
 };
 
-/// A block in units. With rows, each value is the difference from the one above. The first difference is 0.
-struct Differences {
+/// What comes before a block, in units: the last value and the last difference. With rows, both are last values: less the one
+/// above, and less the line through the two above.
+struct Before {
+  std::int32_t first_order = 0, second_order = 0;
+};
+
+/// A block as integers.
+struct Integers {
   alignas(64) std::int32_t values[block_values];
-  std::int32_t first, last;
-  int bits;  // that each takes in two's complement; too_many_bits if values are too large
+  std::uint32_t first;  ///< the first integer, if it has bytes of its own, with the sign in the lowest bit
+  int taken;            ///< how many bytes
+  int bits;             ///< that each integer takes; too_many_bits: the block is floats
 };
 
 /// Rounds by adding a float between 2^23 and 2^24, whose lowest bit stands for 1. The sum's bits are those of the float, plus the
@@ -163,8 +178,16 @@ struct Differences {
 constexpr float shift = 0x1.8p23F;
 constexpr std::int32_t shift_bits = 0x4b400000, range_bits = 0x4b000000;
 
-template <bool by_rows>
-HWY_INLINE void take_differences(const float* x, Unit unit, [[maybe_unused]] Rows& rows, Differences& block) {
+/// Returns integers whose lowest bit is the sign: they have as many bits as x has in two's complement.
+HWY_INLINE Ints signs_lowest(Ints x) { return hn::Xor(hn::Add(x, x), hn::ShiftRight<31>(x)); }
+[[nodiscard]] inline std::uint32_t sign_lowest(std::int32_t x) {
+  return static_cast<std::uint32_t>(x) << 1 ^ static_cast<std::uint32_t>(x >> 31);
+}
+
+/// `size`: how many of the values are in the message.
+template <bool by_rows, bool is_second>
+HWY_INLINE void take_block(const float* x, std::int64_t size, Unit unit, [[maybe_unused]] Rows& rows, Before& before,
+                           Integers& block) {
   const FloatTag d;
   const IntTag di;
   const UintTag du;
@@ -172,119 +195,251 @@ HWY_INLINE void take_differences(const float* x, Unit unit, [[maybe_unused]] Row
   const auto first_lane = hn::Eq(lane, hn::Zero(di));
   const auto left = hn::IndicesFromVec(di, hn::And(hn::Sub(lane, hn::Set(di, 1)), hn::Set(di, static_cast<int>(lanes() - 1))));
   const auto inverse = hn::Set(d, unit.inverse);
-  Ints most = hn::Zero(di), outside = hn::Zero(di);
-  Ints before = hn::Zero(di);  // its first lane is the last value of the vector before
+  constexpr bool twice = is_second && !by_rows;  // takes differences of differences
   constexpr std::int32_t zero = by_rows ? 0 : shift_bits;
-  const std::int32_t* const above = by_rows ? rows.above() : nullptr;
+  const auto plus = [](std::int32_t a, std::int32_t b) {
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+  };
+  // Their first lanes are what comes before a vector.
+  Ints before_value = hn::Set(di, plus(is_second && by_rows ? before.second_order : before.first_order, zero));
+  Ints before_difference = hn::Set(di, before.second_order);
+  Ints most = hn::Zero(di), outside = hn::Zero(di);
+  const std::int32_t *const above = by_rows ? rows.above(1) : nullptr, *const above_that = by_rows ? rows.above(2) : nullptr;
   std::int32_t* const here = by_rows ? rows.here() : nullptr;
   for (std::int64_t i = 0; i < block_values; i += lanes()) {
     const Ints shifted = hn::BitCast(di, hn::MulAdd(hn::LoadU(d, x + i), inverse, hn::Set(d, shift)));
     outside = hn::Or(outside, hn::Xor(shifted, hn::Set(di, range_bits)));
-    Ints units = shifted;
+    Ints value = shifted;
     if constexpr (by_rows) {
-      units = hn::Sub(shifted, hn::LoadU(di, above + i));
+      const Ints up = hn::LoadU(di, above + i);
+      value = hn::Sub(shifted, up);
+      if constexpr (is_second) value = hn::Sub(value, hn::Sub(up, hn::LoadU(di, above_that + i)));
       hn::StoreU(shifted, di, here + i);
     }
-    const Ints turned = hn::TableLookupLanes(units, left);
-    if (i == 0) {
-      block.first = hn::GetLane(hn::Sub(units, hn::Set(di, zero)));
-      before = units;
+    const Ints turned = hn::TableLookupLanes(value, left);
+    Ints integers = hn::Sub(value, hn::IfThenElse(first_lane, before_value, turned));
+    before_value = turned;
+    if constexpr (twice) {
+      const Ints turned_too = hn::TableLookupLanes(integers, left);
+      integers = hn::Sub(integers, hn::IfThenElse(first_lane, before_difference, turned_too));
+      before_difference = turned_too;
     }
-    const Ints difference = hn::Sub(units, hn::IfThenElse(first_lane, before, turned));
-    most = hn::Or(most, hn::Xor(difference, hn::ShiftRight<31>(difference)));
-    hn::Store(difference, di, block.values + i);
-    before = turned;
+    const Ints bits = signs_lowest(integers);
+    most = hn::Or(most, i == 0 ? hn::IfThenZeroElse(first_lane, bits) : bits);
+    hn::Store(integers, di, block.values + i);
   }
-  block.last = hn::GetLane(hn::Sub(before, hn::Set(di, zero)));
   const Ints beyond = hn::BitCast(di, hn::ShiftRight<23>(hn::BitCast(du, outside)));
   const Ints all = hn::Or(most, hn::ShiftRight<31>(hn::Sub(hn::Zero(di), beyond)));
-  const std::uint32_t largest = hn::GetLane(hn::MaxOfLanes(du, hn::BitCast(du, all)));
-  const bool equal = largest == 0 && block.first == block.last;  // or else some are -1
-  block.bits = equal ? 0 : static_cast<int>(std::bit_width(largest)) + 1;
-  if (block.bits > most_bits || unit.most_rounded == 0) block.bits = too_many_bits;
-  if constexpr (by_rows) {
-    if (block.bits == too_many_bits) {
+  block.bits = static_cast<int>(std::bit_width(hn::GetLane(hn::MaxOfLanes(du, hn::BitCast(du, all)))));
+  block.first = sign_lowest(block.values[0]);
+  const int first_bits = static_cast<int>(std::bit_width(block.first));
+  block.taken = first_bits <= block.bits ? 0 : (first_bits + 7) / 8;
+  if (block.bits > most_bits || unit.most_rounded == 0 || block.taken > most_taken ||
+      block.taken + 8 * block.bits >= static_cast<int>(sizeof(float)) * size) {
+    block.bits = too_many_bits;
+    if constexpr (by_rows) {
       for (std::int64_t i = 0; i < block_values; i += lanes())
         hn::StoreU(hn::Add(known_units(hn::LoadU(d, x + i), unit), hn::Set(di, shift_bits)), di, here + i);
     }
-    rows.next();
+    return;
+  }
+  const std::int32_t last_integer = block.values[block_values - 1], last_value = hn::GetLane(before_value);
+  if (block.taken > 0) block.values[0] = 0;
+  if constexpr (by_rows) {
+    const std::int32_t slope = plus(above[block_values - 1], -above_that[block_values - 1]);
+    before.first_order = is_second ? plus(last_value, slope) : last_value;
+    before.second_order = is_second ? last_value : plus(last_value, -slope);
+  } else {
+    before.first_order = plus(last_value, -zero);
+    before.second_order = twice ? hn::GetLane(before_difference) : last_integer;
   }
 }
 
-/// Writes the lowest `bits` bits of 64 differences: 8 bytes of lowest bits, 8 bytes of the next, and so on.
-HWY_INLINE void store_bits(const std::int32_t* differences, int bits, std::byte* to) {
+/// Chooses between the two orders by what one block in 32 would take.
+class Order {
+ public:
+  template <bool by_rows>
+  HWY_INLINE void see(const float* x, Unit unit, Rows& rows, Before before) {
+    Integers first, second;
+    Before same = before;
+    take_block<by_rows, false>(x, block_values, unit, rows, before, first);
+    take_block<by_rows, true>(x, block_values, unit, rows, same, second);
+    gain_ += 16 * (first.bits - second.bits) - gain_ / 4;
+  }
+  [[nodiscard]] bool is_second() const { return gain_ > 0; }
+
+ private:
+  int gain_ = 0;  // of the second, in 16ths of a bit; older ones count less
+};
+
+/// Writes the lowest `bits` bits of 64 integers: 8 bytes of lowest bits, 8 bytes of the next, and so on. With `has_room`, what
+/// follows may be overwritten, up to 64 bytes: processors guess wrong how often a loop runs that ends with the last bit.
+HWY_INLINE void store_bits(const std::int32_t* integers, int bits, [[maybe_unused]] bool has_room, std::byte* to) {
   auto* out = reinterpret_cast<std::uint8_t*>(to);
 #if HWY_TARGET == HWY_SCALAR
   for (int bit = 0; bit < bits; ++bit, out += 8) {
     std::uint64_t plane = 0;
-    for (std::int64_t i = 0; i < block_values; ++i) plane |= static_cast<std::uint64_t>(differences[i] >> bit & 1) << i;
+    for (std::int64_t i = 0; i < block_values; ++i) plane |= static_cast<std::uint64_t>(integers[i] >> bit & 1) << i;
     std::memcpy(out, &plane, sizeof plane);
   }
 #else
   const PlaneTag d;
+  const IntTag di;
   const hn::Repartition<std::uint16_t, PlaneTag> d16;
   const auto vectors = static_cast<std::int64_t>(block_values / hn::MaxLanes(d));
   hn::Vec<PlaneTag> bytes[block_values / hn::MaxLanes(PlaneTag())];
-  for (int low = 0; low < bits; low += 8) {
-    // Vectors are put together in registers: to load what several smaller stores have written takes long.
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      const auto part = [&](int number) HWY_ATTR {
-        return hn::BitCast(d16, hn::ShiftRightSame(hn::Load(IntTag(), differences + (4 * v + number) * lanes()), low));
-      };
-      const auto lower = hn::ConcatEven(d16, part(1), part(0)), upper = hn::ConcatEven(d16, part(3), part(2));
-      bytes[v] = hn::ConcatEven(d, hn::BitCast(d, upper), hn::BitCast(d, lower));
-    }
-    for (int bit = 0; bit < std::min(8, bits - low); ++bit, out += 8) {
+  const auto store_planes = [&](int planes) HWY_ATTR {
+    for (int bit = 0; bit < planes; ++bit, out += 8) {
       const auto mask = hn::Set(d, static_cast<std::uint8_t>(1 << bit));
       for (std::int64_t v = 0; v < vectors; ++v)
         hn::StoreMaskBits(d, hn::TestBit(bytes[v], mask), out + v * static_cast<std::int64_t>(hn::Lanes(d)) / 8);
     }
+  };
+  // Vectors are put together in registers: to load what several smaller stores have written takes long.
+  if (has_room && bits <= 8) {
+    // Within each 128 bits, two vectors come together: their fours of integers are put in order at the end.
+    const hn::Repartition<std::int16_t, PlaneTag> di16;
+    alignas(64) std::int32_t order[16];
+    const int blocks = static_cast<int>(lanes()) / 4;
+    for (int i = 0; i < static_cast<int>(lanes()); ++i) order[i] = i / blocks / 2 * 2 * blocks + i % blocks * 2 + i / blocks % 2;
+    const auto fours = hn::SetTableIndices(di, order);
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const auto load = [&](int number) HWY_ATTR { return hn::Load(di, integers + (4 * v + number) * lanes()); };
+      const auto lower = hn::ReorderDemote2To(di16, load(0), load(1)), upper = hn::ReorderDemote2To(di16, load(2), load(3));
+      const auto all = hn::ConcatEven(d, hn::BitCast(d, upper), hn::BitCast(d, lower));
+      bytes[v] = hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(di, all), fours));
+    }
+    return bits <= 4 ? store_planes(4) : store_planes(8);
+  }
+  for (int low = 0; low < bits; low += 8) {
+    for (std::int64_t v = 0; v < vectors; ++v) {
+      const auto part = [&](int number) HWY_ATTR {
+        return hn::BitCast(d16, hn::ShiftRightSame(hn::Load(di, integers + (4 * v + number) * lanes()), low));
+      };
+      const auto lower = hn::ConcatEven(d16, part(1), part(0)), upper = hn::ConcatEven(d16, part(3), part(2));
+      bytes[v] = hn::ConcatEven(d, hn::BitCast(d, upper), hn::BitCast(d, lower));
+    }
+    store_planes(has_room ? 8 : std::min(8, bits - low));
   }
 #endif
 }
 
-/// Reads one byte of 64 differences, of which `bits` bits are there, and up to 8 bytes after them. Extends the sign if this is the
-/// highest byte.
-HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, std::uint8_t* bytes) {
-  const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
 #if HWY_TARGET == HWY_SCALAR
+/// Reads one byte of 64 integers, of which `bits` bits are there. Extends the sign if this is the highest byte. With `has_room`, 64
+/// bytes can be read.
+HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, bool /*has_room*/, std::uint8_t* bytes) {
+  const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
   for (std::int64_t i = 0; i < block_values; ++i) {
     int sum = 0;
     for (int bit = 0; bit < bits; ++bit) sum |= (in[8 * bit + i / 8] >> (i % 8) & 1) << bit;
     bytes[i] = static_cast<std::uint8_t>(highest && (sum >> (bits - 1)) != 0 ? sum - (1 << bits) : sum);
   }
+}
 #else
-  const PlaneTag d;
+/// Puts bit b of byte p of each 8 bytes where bit p of byte b was.
+template <class Bytes>
+HWY_INLINE Bytes transpose_bits(Bytes x) {
+  const hn::Repartition<std::uint64_t, hn::DFromV<Bytes> > d;
+  auto bits = hn::BitCast(d, x);
+  const auto swap = [&]<int distance>(std::integral_constant<int, distance>, std::uint64_t mask) HWY_ATTR {
+    const auto differ = hn::And(hn::Xor(bits, hn::ShiftRight<distance>(bits)), hn::Set(d, mask));
+    bits = hn::Xor(bits, hn::Xor(differ, hn::ShiftLeft<distance>(differ)));
+  };
+  swap(std::integral_constant<int, 7>(), 0x00AA00AA00AA00AA);
+  swap(std::integral_constant<int, 14>(), 0x0000CCCC0000CCCC);
+  swap(std::integral_constant<int, 28>(), 0x00000000F0F0F0F0);
+  return hn::BitCast(hn::DFromV<Bytes>(), bits);
+}
+
+template <class Tag = PlaneTag>
+HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, bool has_room, std::uint8_t* bytes) {
+  const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
+  const Tag d;
+  const auto there = hn::Set(d, static_cast<std::uint8_t>((1 << bits) - 1));
   const auto sign = hn::Set(d, static_cast<std::uint8_t>(highest ? 1 << (bits - 1) : 0));
+  const auto store = [&](hn::Vec<Tag> x, std::uint8_t* to)
+                         HWY_ATTR { hn::Store(hn::Sub(hn::Xor(hn::And(x, there), sign), sign), d, to); };
+  if constexpr (hn::MaxLanes(Tag()) == 32) {  // without registers for masks, each bit takes long
+    constexpr int many = 5;
+    if (has_room && bits >= many) {
+      // Byte j of every plane comes into the 8 bytes j, which are then transposed.
+      const hn::Half<Tag> half;
+      const hn::Repartition<std::uint16_t, decltype(half)> half16;
+      const hn::Repartition<std::uint32_t, decltype(half)> half32;
+      const auto both = [&](int plane) HWY_ATTR {
+        const auto planes = hn::LoadU(half, in + 8 * plane);
+        return hn::BitCast(half16, hn::InterleaveLower(half, planes, hn::ShiftRightBytes<8>(half, planes)));
+      };
+      const auto a = both(0), b = both(2), c = both(4), e = both(6);
+      const auto finish = [&](auto lower, auto upper, std::uint8_t* to) HWY_ATTR {
+        const auto x = hn::BitCast(half32, lower), y = hn::BitCast(half32, upper);
+        const auto low = hn::BitCast(half, hn::InterleaveLower(half32, x, y)),
+                   high = hn::BitCast(half, hn::InterleaveUpper(half32, x, y));
+        store(transpose_bits(hn::Combine(d, high, low)), to);
+      };
+      finish(hn::InterleaveLower(half16, a, b), hn::InterleaveLower(half16, c, e), bytes);
+      finish(hn::InterleaveUpper(half16, a, b), hn::InterleaveUpper(half16, c, e), bytes + 32);
+      return;
+    }
+  }
   for (std::size_t i = 0; i < block_values; i += hn::Lanes(d)) {
     auto sum = hn::Zero(d);
     for (int bit = 0; bit < bits; ++bit) {
       const auto set = hn::LoadMaskBits(d, in + 8 * bit + i / 8);
       sum = hn::Or(sum, hn::IfThenElseZero(set, hn::Set(d, static_cast<std::uint8_t>(1 << bit))));
     }
-    hn::Store(hn::Sub(hn::Xor(sum, sign), sign), d, bytes + i);
+    store(sum, bytes + i);
   }
-#endif
 }
+#endif
+
+// Four vectors with the integers of four neighbours in each lane: sums along a block are mostly sums of vectors.
+using SumTag = hn::CappedTag<std::int32_t, 8>;
+using Sums = hn::Vec<SumTag>;
+HWY_INLINE std::int64_t sum_lanes() { return static_cast<std::int64_t>(hn::Lanes(SumTag())); }
 
 /// Returns the sums of all lanes up to each.
-HWY_INLINE Ints running_sums(Ints x) {
+HWY_INLINE Sums running_sums(Sums x) {
 #if HWY_TARGET == HWY_SCALAR
   return x;
 #else
-  const IntTag d;
-  const auto lane = hn::Iota(d, 0);
+  const SumTag d;
   x = hn::Add(x, hn::ShiftLeftLanes<1>(d, x));  // within 128 bits
   x = hn::Add(x, hn::ShiftLeftLanes<2>(d, x));
   if (hn::Lanes(d) > 4) {
-    const auto ends = hn::IndicesFromVec(d, hn::Or(hn::AndNot(hn::Set(d, 7), lane), hn::Set(d, 3)));
+    const auto lane = hn::Iota(d, 0);
+    const auto ends = hn::IndicesFromVec(d, hn::Set(d, 3));
     x = hn::Add(x, hn::IfThenElseZero(hn::TestBit(lane, hn::Set(d, 4)), hn::TableLookupLanes(x, ends)));
   }
-  if (hn::Lanes(d) > 8) {
-    const auto middle = hn::IndicesFromVec(d, hn::Set(d, 7));
-    x = hn::Add(x, hn::IfThenElseZero(hn::TestBit(lane, hn::Set(d, 8)), hn::TableLookupLanes(x, middle)));
-  }
   return x;
+#endif
+}
+/// Returns the last lane in all lanes.
+HWY_INLINE Sums last_of(Sums x) {
+  return hn::TableLookupLanes(x, hn::IndicesFromVec(SumTag(), hn::Set(SumTag(), static_cast<int>(sum_lanes() - 1))));
+}
+/// Sets each integer to the sum of all up to it, and of what comes before: that in all lanes. Afterwards it is the last sum.
+HWY_INLINE void sum_up(Sums (&x)[4], Sums& before) {
+  for (int i = 1; i < 4; ++i) x[i] = hn::Add(x[i], x[i - 1]);
+  const Sums ends = hn::Add(running_sums(x[3]), before), begins = hn::Sub(ends, x[3]);
+  for (Sums& sums : x) sums = hn::Add(sums, begins);
+  before = last_of(ends);
+}
+/// Puts the integers in order: neighbours in neighbouring lanes.
+HWY_INLINE void put_in_order([[maybe_unused]] Sums (&x)[4]) {
+#if HWY_TARGET != HWY_SCALAR
+  const SumTag d;
+  const hn::Repartition<std::int64_t, SumTag> d64;
+  const auto low = [&](Sums a, Sums b) HWY_ATTR { return hn::BitCast(d64, hn::InterleaveLower(d, a, b)); };
+  const auto high = [&](Sums a, Sums b) HWY_ATTR { return hn::BitCast(d64, hn::InterleaveUpper(d, a, b)); };
+  const auto a = low(x[0], x[1]), b = high(x[0], x[1]), c = low(x[2], x[3]), e = high(x[2], x[3]);
+  const Sums first = hn::BitCast(d, hn::InterleaveLower(d64, a, c)), second = hn::BitCast(d, hn::InterleaveUpper(d64, a, c)),
+             third = hn::BitCast(d, hn::InterleaveLower(d64, b, e)), fourth = hn::BitCast(d, hn::InterleaveUpper(d64, b, e));
+  const bool halves = hn::Lanes(d) > 4;
+  x[0] = halves ? hn::ConcatLowerLower(d, second, first) : first;
+  x[1] = halves ? hn::ConcatLowerLower(d, fourth, third) : second;
+  x[2] = halves ? hn::ConcatUpperUpper(d, second, first) : third;
+  x[3] = halves ? hn::ConcatUpperUpper(d, fourth, third) : fourth;
 #endif
 }
 
@@ -365,22 +520,29 @@ class ErrorBounded final : public PackedCodec {
     const Unit unit(exponent);
     if constexpr (by_rows) rows_.begin(shift_bits);
     std::byte* to = out;
-    std::int32_t before = 0;
-    constexpr int at_once = 8;  // blocks: what one loop stores is in the cache when the next one loads it
-    Differences blocks[at_once];
-    for (std::int64_t begin = 0; begin < count; begin += at_once * block_values) {
-      const std::int64_t size = std::min(at_once * block_values, count - begin);
+    Before before;
+    Order order;
+    constexpr std::int64_t at_once = 8 * block_values;  // what one loop stores is in the cache when the next one loads it
+    Integers blocks[at_once / block_values];
+    for (std::int64_t begin = 0; begin < count; begin += at_once) {
+      const std::int64_t size = std::min(at_once, count - begin);
+      if (begin % (4 * at_once) == 0 && size >= block_values) order.see<by_rows>(values + begin, unit, rows_, before);
       for (std::int64_t i = 0; i < size; i += block_values) {
-        if (size - i >= block_values) {
-          take_differences<by_rows>(values + begin + i, unit, rows_, blocks[i / block_values]);
-        } else {
-          float padded[block_values];
-          std::fill_n(std::copy_n(values + begin + i, size - i, padded), block_values - (size - i), values[begin + size - 1]);
-          take_differences<by_rows>(padded, unit, rows_, blocks[i / block_values]);
+        float padded[block_values];
+        const float* x = values + begin + i;
+        const std::int64_t some = std::min(block_values, size - i);
+        if (some < block_values) {
+          std::fill_n(std::copy_n(x, some, padded), block_values - some, x[some - 1]);
+          x = padded;
         }
+        if (order.is_second())
+          take_block<by_rows, true>(x, some, unit, rows_, before, blocks[i / block_values]);
+        else
+          take_block<by_rows, false>(x, some, unit, rows_, before, blocks[i / block_values]);
+        if constexpr (by_rows) rows_.next();
       }
       for (std::int64_t i = 0; i < size; i += block_values)
-        to = write(blocks[i / block_values], values + begin + i, std::min(block_values, size - i), unit, before, to);
+        to = write(blocks[i / block_values], order.is_second(), values + begin + i, std::min(block_values, size - i), unit, to);
       if (rest == nullptr) continue;
       transform(values + begin, size, rest + begin, [&](Floats x) HWY_ATTR { return hn::Sub(x, rounded(x, unit)); });
     }
@@ -390,14 +552,10 @@ class ErrorBounded final : public PackedCodec {
     return to + trailer - out;
   }
 
-  /// Writes a block. Returns where it ends. Sets `before` to its last value, in units.
-  HWY_INLINE std::byte* write(const Differences& block, const float* values, std::int64_t size, Unit unit, std::int32_t& before,
+  /// Writes a block. Returns where it ends.
+  HWY_INLINE std::byte* write(const Integers& block, bool is_second, const float* values, std::int64_t size, Unit unit,
                               std::byte* to) const {
-    const std::int32_t step =
-        static_cast<std::int32_t>(static_cast<std::uint32_t>(block.first) - static_cast<std::uint32_t>(before));
-    const std::uint32_t first = static_cast<std::uint32_t>(step) << 1 ^ static_cast<std::uint32_t>(step >> 31);
-    const int bits = block.bits, taken = (static_cast<int>(std::bit_width(first)) + 7) / 8;
-    if (bits == too_many_bits || taken > most_taken || taken + 8 * bits >= static_cast<int>(sizeof(float)) * size) {
+    if (block.bits == too_many_bits) {
       float floats[block_values];
       transform(values, size, floats, [&](Floats x) HWY_ATTR { return rounded(x, unit); });
       if (unit.most_rounded == 0 && std::all_of(floats, floats + size, [](float x) { return x == 0; })) {
@@ -408,12 +566,11 @@ class ErrorBounded final : public PackedCodec {
       std::memcpy(to, floats, static_cast<std::size_t>(size) * sizeof(float));
       return to + size * static_cast<std::int64_t>(sizeof(float));
     }
-    *to++ = static_cast<std::byte>(bits | taken << 5);
-    std::memcpy(to, &first, sizeof first);  // what it does not take is overwritten
-    to += taken;
-    store_bits(block.values, bits, to);
-    before = block.last;
-    return to + 8 * bits;
+    *to++ = static_cast<std::byte>(block.bits | block.taken << 5 | (is_second ? second_order : 0));
+    std::memcpy(to, &block.first, sizeof block.first);  // what it does not take is overwritten
+    to += block.taken;
+    store_bits(block.values, block.bits, size == block_values, to);
+    return to + 8 * block.bits;
   }
 
   /// Returns the bytes of all blocks.
@@ -422,15 +579,14 @@ class ErrorBounded final : public PackedCodec {
     const FloatTag d;
     const IntTag di;
     if constexpr (by_rows) rows_.begin(0);
-    Ints before = hn::Zero(di);
+    Sums first = hn::Zero(SumTag()), second = hn::Zero(SumTag());  // see Before; in all lanes
     std::int64_t at = 0;
     for (std::int64_t begin = 0; begin < count; begin += block_values) {
       const std::int64_t size = std::min(block_values, count - begin);
       if (at >= end) fail(WEIR_ERR_TRANSPORT, "a message of {} values ends early, after {} bytes", count, end + trailer);
       const int kind = static_cast<int>(in[at++]), bits = kind & 31, taken = kind >> 5 & 3;
       const bool floats = kind == of_floats;
-      if (!floats && (kind > 0x7f || bits > most_bits))
-        fail(WEIR_ERR_TRANSPORT, "a message of {} values has a block of kind {}", count, kind);
+      if (!floats && bits > most_bits) fail(WEIR_ERR_TRANSPORT, "a message of {} values has a block of kind {}", count, kind);
       const std::byte* const block = in + at;
       at += floats ? size * static_cast<std::int64_t>(sizeof(float)) : taken + 8 * bits;
       if (at > end) fail(WEIR_ERR_TRANSPORT, "a message of {} values ends early, after {} bytes", count, end + trailer);
@@ -446,11 +602,14 @@ class ErrorBounded final : public PackedCodec {
           deliver<add>(values, to + i);
         }
       } else {
-        std::uint32_t first = 0;
-        std::memcpy(&first, block, sizeof first);  // of the block, or of the trailer
-        first &= (1U << 8 * taken) - 1;
-        before = hn::Add(before, hn::Set(di, static_cast<std::int32_t>(first >> 1 ^ (0U - (first & 1)))));
-        before = decode_block<add, by_rows>(block + taken, bits, unit.size, before, to);
+        std::uint32_t bytes = 0;
+        std::memcpy(&bytes, block, sizeof bytes);  // of the block, or of the trailer
+        bytes &= (1U << 8 * taken) - 1;
+        const Sums added = hn::Set(SumTag(), static_cast<std::int32_t>(bytes >> 1 ^ (0U - (bytes & 1))));
+        if ((kind & second_order) == 0)
+          decode_block<add, by_rows, false>(block + taken, in + end + trailer, bits, unit.size, added, first, second, to);
+        else
+          decode_block<add, by_rows, true>(block + taken, in + end + trailer, bits, unit.size, added, first, second, to);
       }
       if constexpr (by_rows) rows_.next();
       if (size < block_values) std::copy_n(padded, size, sum + begin);
@@ -458,49 +617,68 @@ class ErrorBounded final : public PackedCodec {
     return at;
   }
 
-  template <bool add>
-  static HWY_INLINE void deliver(Floats values, float* to) {
-    const FloatTag d;
+  template <bool add, class Values>
+  static HWY_INLINE void deliver(Values values, float* to) {
+    const hn::DFromV<Values> d;
     hn::StoreU(add ? hn::Add(hn::LoadU(d, to), values) : values, d, to);
   }
 
-  /// Returns each lane with a byte below it.
-  static HWY_INLINE Ints below(Ints high, const std::uint8_t* bytes) {
-    return hn::Or(hn::ShiftLeft<8>(high), hn::PromoteTo(IntTag(), hn::LoadU(ByteTag(), bytes)));
-  }
-
-  /// Delivers values `i` and following of a block. `units`: with rows, less those above.
-  template <bool add, bool by_rows>
-  HWY_INLINE void deliver_units(Ints units, float unit, std::int64_t i, float* to) {
-    if constexpr (by_rows) {
-      const IntTag d;
-      units = hn::Add(units, hn::LoadU(d, rows_.above() + i));
-      hn::StoreU(units, d, rows_.here() + i);
-    }
-    deliver<add>(of_units(units, unit), to + i);
-  }
-
-  /// `before`: the first value, in units, in all lanes. Returns the last one.
-  template <bool add, bool by_rows>
-  HWY_INLINE Ints decode_block(const std::byte* in, int bits, float unit, Ints before, float* to) {
-    const IntTag di;
-    if (bits == 0) {
-      for (std::int64_t i = 0; i < block_values; i += lanes()) deliver_units<add, by_rows>(before, unit, i, to);
-      return before;
-    }
+  /// `end`: of the message. `added`: to the first integer. `first_order`, `second_order`: see Before; those before the block, and
+  /// afterwards its own.
+  template <bool add, bool by_rows, bool is_second>
+  HWY_INLINE void decode_block(const std::byte* in, const std::byte* end, int bits, float unit, Sums added, Sums& first_order,
+                               Sums& second_order, float* to) {
+    const SumTag d;
+    const hn::RebindToFloat<SumTag> floats;
     alignas(64) std::uint8_t bytes[3 * block_values];
-    for (int low = 0; low < bits; low += 8) load_bits(in + 8 * low, std::min(8, bits - low), bits - low <= 8, bytes + 8 * low);
-    const auto last = hn::IndicesFromVec(di, hn::Set(di, static_cast<int>(lanes() - 1)));
-    const std::uint8_t* const top = bytes + (bits - 1) / 8 * block_values;
-    for (std::int64_t i = 0; i < block_values; i += lanes()) {
-      Ints difference = hn::PromoteTo(di, hn::LoadU(SignedByteTag(), reinterpret_cast<const std::int8_t*>(top + i)));
-      if (bits > 16) difference = below(difference, bytes + block_values + i);
-      if (bits > 8) difference = below(difference, bytes + i);
-      const Ints sums = running_sums(difference);
-      deliver_units<add, by_rows>(hn::Add(before, sums), unit, i, to);
-      before = hn::Add(before, hn::TableLookupLanes(sums, last));
+    if (bits == 0) std::memset(bytes, 0, block_values);
+    for (int low = 0; low < bits; low += 8)
+      load_bits(in + 8 * low, std::min(8, bits - low), bits - low <= 8, in + 8 * low + 64 <= end, bytes + 8 * low);
+    const int top = std::max(0, bits - 1) / 8;
+    const std::int32_t *const above = by_rows ? rows_.above(1) : nullptr, *const above_that = by_rows ? rows_.above(2) : nullptr;
+    std::int32_t* const here = by_rows ? rows_.here() : nullptr;
+    constexpr bool twice = is_second && !by_rows;
+    Sums value = is_second && by_rows ? second_order : first_order, difference = second_order, last = hn::Zero(d);
+    (twice ? difference : value) = hn::Add(twice ? difference : value, added);
+    Sums up = hn::Zero(d), line = hn::Zero(d), units = hn::Zero(d);
+    for (std::int64_t i = 0; i < block_values; i += 4 * sum_lanes()) {
+      // The four bytes of a word are those of neighbours.
+      const auto word = [&](int byte) HWY_ATTR {
+        return hn::Load(d, reinterpret_cast<const std::int32_t*>(bytes + byte * block_values + i));
+      };
+      const Sums signs = word(top);
+      Sums x[4] = {hn::ShiftRight<24>(hn::ShiftLeft<24>(signs)), hn::ShiftRight<24>(hn::ShiftLeft<16>(signs)),
+                   hn::ShiftRight<24>(hn::ShiftLeft<8>(signs)), hn::ShiftRight<24>(signs)};
+      for (int byte = top - 1; byte >= 0; --byte) {
+        const Sums lower = word(byte), mask = hn::Set(d, 0xff);
+        x[0] = hn::Or(hn::ShiftLeft<8>(x[0]), hn::And(lower, mask));
+        x[1] = hn::Or(hn::ShiftLeft<8>(x[1]), hn::And(hn::ShiftRight<8>(lower), mask));
+        x[2] = hn::Or(hn::ShiftLeft<8>(x[2]), hn::And(hn::ShiftRight<16>(lower), mask));
+        x[3] = hn::Or(hn::ShiftLeft<8>(x[3]), hn::And(hn::ShiftRight<24>(lower), mask));
+      }
+      if constexpr (twice) sum_up(x, difference);
+      last = x[3];
+      sum_up(x, value);
+      put_in_order(x);
+      for (int part = 0; part < 4; ++part) {
+        const std::int64_t at = i + part * sum_lanes();
+        units = x[part];
+        if constexpr (by_rows) {
+          up = hn::LoadU(d, above + at);
+          line = hn::Sub(up, hn::LoadU(d, above_that + at));
+          units = hn::Add(units, is_second ? hn::Add(up, line) : up);
+          hn::StoreU(units, d, here + at);
+        }
+        deliver<add>(hn::Mul(hn::ConvertTo(floats, units), hn::Set(floats, unit)), to + at);
+      }
     }
-    return before;
+    if constexpr (by_rows) {
+      first_order = last_of(hn::Sub(units, up));
+      second_order = last_of(hn::Sub(hn::Sub(units, up), line));
+    } else {
+      first_order = value;
+      second_order = last_of(last);
+    }
   }
 
   double relative_;
