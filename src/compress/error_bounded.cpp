@@ -203,7 +203,7 @@ HWY_INLINE void take_block(const float* x, std::int64_t size, Unit unit, [[maybe
   // Their first lanes are what comes before a vector.
   Ints before_value = hn::Set(di, plus(is_second && by_rows ? before.second_order : before.first_order, zero));
   Ints before_difference = hn::Set(di, before.second_order);
-  Ints most = hn::Zero(di), outside = hn::Zero(di);
+  Ints least = hn::Zero(di), most = hn::Zero(di), outside = hn::Zero(di);
   const std::int32_t *const above = by_rows ? rows.above(1) : nullptr, *const above_that = by_rows ? rows.above(2) : nullptr;
   std::int32_t* const here = by_rows ? rows.here() : nullptr;
   for (std::int64_t i = 0; i < block_values; i += lanes()) {
@@ -224,12 +224,13 @@ HWY_INLINE void take_block(const float* x, std::int64_t size, Unit unit, [[maybe
       integers = hn::Sub(integers, hn::IfThenElse(first_lane, before_difference, turned_too));
       before_difference = turned_too;
     }
-    const Ints bits = signs_lowest(integers);
-    most = hn::Or(most, i == 0 ? hn::IfThenZeroElse(first_lane, bits) : bits);
+    const Ints counted = i == 0 ? hn::IfThenZeroElse(first_lane, integers) : integers;
+    least = hn::Min(least, counted);
+    most = hn::Max(most, counted);
     hn::Store(integers, di, block.values + i);
   }
   const Ints beyond = hn::BitCast(di, hn::ShiftRight<23>(hn::BitCast(du, outside)));
-  const Ints all = hn::Or(most, hn::ShiftRight<31>(hn::Sub(hn::Zero(di), beyond)));
+  const Ints all = hn::Or(hn::Or(signs_lowest(least), signs_lowest(most)), hn::ShiftRight<31>(hn::Sub(hn::Zero(di), beyond)));
   block.bits = static_cast<int>(std::bit_width(hn::GetLane(hn::MaxOfLanes(du, hn::BitCast(du, all)))));
   block.first = sign_lowest(block.values[0]);
   const int first_bits = static_cast<int>(std::bit_width(block.first));
@@ -360,7 +361,7 @@ HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, bool ha
   const auto store = [&](hn::Vec<Tag> x, std::uint8_t* to)
                          HWY_ATTR { hn::Store(hn::Sub(hn::Xor(hn::And(x, there), sign), sign), d, to); };
   if constexpr (hn::MaxLanes(Tag()) == 32) {  // without registers for masks, each bit takes long
-    constexpr int many = 5;
+    constexpr int many = 6;
     if (has_room && bits >= many) {
       // Byte j of every plane comes into the 8 bytes j, which are then transposed.
       const hn::Half<Tag> half;
