@@ -417,7 +417,7 @@ model::StepCost cost_of_dense(const model::Setting& setting, const SumProblem& p
 }  // namespace
 
 extern const SumRow dense_sum_row{.name = "dense",
-                                  .description = "exchanges whole arrays, with a bit for each element that has an entry",
+                                  .description = "exchanges whole arrays, with a bit for each element that has an entry, in pieces",
                                   .cost = cost_of_dense,
                                   .need = need_of_dense,
                                   .run = sum_functions<DenseSum>};
