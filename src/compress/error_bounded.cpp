@@ -40,8 +40,9 @@
 
 #include "base/buffer.hpp"
 #include "base/error.hpp"
-#include "codec/vectors-inl.hpp"
+#include "compress/bit_planes-inl.hpp"
 #include "compress/compressor.hpp"
+#include "compress/neighbour_sums-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace weir::compress::HWY_NAMESPACE {
@@ -49,7 +50,6 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr std::int64_t block_values = 64;
 constexpr int most_bits = 24, too_many_bits = 32;  // of a difference; values below 2^22 units have no more
 constexpr int most_taken = 3;                      // bytes of the difference between blocks
 constexpr int of_floats = 0x1f, second_order = 0x80;
@@ -87,9 +87,6 @@ struct Unit {
 using FloatTag = hn::CappedTag<float, 16>;
 using IntTag = hn::RebindToSigned<FloatTag>;
 using UintTag = hn::RebindToUnsigned<FloatTag>;
-using ByteTag = hn::Rebind<std::uint8_t, FloatTag>;
-using SignedByteTag = hn::Rebind<std::int8_t, FloatTag>;
-using PlaneTag = hn::CappedTag<std::uint8_t, block_values>;
 using Floats = hn::Vec<FloatTag>;
 using Ints = hn::Vec<IntTag>;
 
@@ -272,177 +269,6 @@ class Order {
  private:
   int gain_ = 0;  // of the second, in 16ths of a bit; older ones count less
 };
-
-/// Writes the lowest `bits` bits of 64 integers: 8 bytes of lowest bits, 8 bytes of the next, and so on. With `has_room`, what
-/// follows may be overwritten, up to 64 bytes: processors guess wrong how often a loop runs that ends with the last bit.
-HWY_INLINE void store_bits(const std::int32_t* integers, int bits, [[maybe_unused]] bool has_room, std::byte* to) {
-  auto* out = reinterpret_cast<std::uint8_t*>(to);
-#if HWY_TARGET == HWY_SCALAR
-  for (int bit = 0; bit < bits; ++bit, out += 8) {
-    std::uint64_t plane = 0;
-    for (std::int64_t i = 0; i < block_values; ++i) plane |= static_cast<std::uint64_t>(integers[i] >> bit & 1) << i;
-    std::memcpy(out, &plane, sizeof plane);
-  }
-#else
-  const PlaneTag d;
-  const IntTag di;
-  const hn::Repartition<std::uint16_t, PlaneTag> d16;
-  const auto vectors = static_cast<std::int64_t>(block_values / hn::MaxLanes(d));
-  hn::Vec<PlaneTag> bytes[block_values / hn::MaxLanes(PlaneTag())];
-  const auto store_planes = [&](int planes) HWY_ATTR {
-    for (int bit = 0; bit < planes; ++bit, out += 8) {
-      const auto mask = hn::Set(d, static_cast<std::uint8_t>(1 << bit));
-      for (std::int64_t v = 0; v < vectors; ++v)
-        hn::StoreMaskBits(d, hn::TestBit(bytes[v], mask), out + v * static_cast<std::int64_t>(hn::Lanes(d)) / 8);
-    }
-  };
-  // Vectors are put together in registers: to load what several smaller stores have written takes long.
-  if (has_room && bits <= 8) {
-    // Within each 128 bits, two vectors come together: their fours of integers are put in order at the end.
-    const hn::Repartition<std::int16_t, PlaneTag> di16;
-    alignas(64) std::int32_t order[16];
-    const int blocks = static_cast<int>(lanes()) / 4;
-    for (int i = 0; i < static_cast<int>(lanes()); ++i) order[i] = i / blocks / 2 * 2 * blocks + i % blocks * 2 + i / blocks % 2;
-    const auto fours = hn::SetTableIndices(di, order);
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      const auto load = [&](int number) HWY_ATTR { return hn::Load(di, integers + (4 * v + number) * lanes()); };
-      const auto lower = hn::ReorderDemote2To(di16, load(0), load(1)), upper = hn::ReorderDemote2To(di16, load(2), load(3));
-      const auto all = hn::ConcatEven(d, hn::BitCast(d, upper), hn::BitCast(d, lower));
-      bytes[v] = hn::BitCast(d, hn::TableLookupLanes(hn::BitCast(di, all), fours));
-    }
-    return bits <= 4 ? store_planes(4) : store_planes(8);
-  }
-  for (int low = 0; low < bits; low += 8) {
-    for (std::int64_t v = 0; v < vectors; ++v) {
-      const auto part = [&](int number) HWY_ATTR {
-        return hn::BitCast(d16, hn::ShiftRightSame(hn::Load(di, integers + (4 * v + number) * lanes()), low));
-      };
-      const auto lower = hn::ConcatEven(d16, part(1), part(0)), upper = hn::ConcatEven(d16, part(3), part(2));
-      bytes[v] = hn::ConcatEven(d, hn::BitCast(d, upper), hn::BitCast(d, lower));
-    }
-    store_planes(has_room ? 8 : std::min(8, bits - low));
-  }
-#endif
-}
-
-#if HWY_TARGET == HWY_SCALAR
-/// Reads one byte of 64 integers, of which `bits` bits are there. Extends the sign if this is the highest byte. With `has_room`, 64
-/// bytes can be read.
-HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, bool /*has_room*/, std::uint8_t* bytes) {
-  const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
-  for (std::int64_t i = 0; i < block_values; ++i) {
-    int sum = 0;
-    for (int bit = 0; bit < bits; ++bit) sum |= (in[8 * bit + i / 8] >> (i % 8) & 1) << bit;
-    bytes[i] = static_cast<std::uint8_t>(highest && (sum >> (bits - 1)) != 0 ? sum - (1 << bits) : sum);
-  }
-}
-#else
-/// Puts bit b of byte p of each 8 bytes where bit p of byte b was.
-template <class Bytes>
-HWY_INLINE Bytes transpose_bits(Bytes x) {
-  const hn::Repartition<std::uint64_t, hn::DFromV<Bytes> > d;
-  auto bits = hn::BitCast(d, x);
-  const auto swap = [&]<int distance>(std::integral_constant<int, distance>, std::uint64_t mask) HWY_ATTR {
-    const auto differ = hn::And(hn::Xor(bits, hn::ShiftRight<distance>(bits)), hn::Set(d, mask));
-    bits = hn::Xor(bits, hn::Xor(differ, hn::ShiftLeft<distance>(differ)));
-  };
-  swap(std::integral_constant<int, 7>(), 0x00AA00AA00AA00AA);
-  swap(std::integral_constant<int, 14>(), 0x0000CCCC0000CCCC);
-  swap(std::integral_constant<int, 28>(), 0x00000000F0F0F0F0);
-  return hn::BitCast(hn::DFromV<Bytes>(), bits);
-}
-
-template <class Tag = PlaneTag>
-HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, bool has_room, std::uint8_t* bytes) {
-  const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
-  const Tag d;
-  const auto there = hn::Set(d, static_cast<std::uint8_t>((1 << bits) - 1));
-  const auto sign = hn::Set(d, static_cast<std::uint8_t>(highest ? 1 << (bits - 1) : 0));
-  const auto store = [&](hn::Vec<Tag> x, std::uint8_t* to)
-                         HWY_ATTR { hn::Store(hn::Sub(hn::Xor(hn::And(x, there), sign), sign), d, to); };
-  if constexpr (hn::MaxLanes(Tag()) == 32) {  // without registers for masks, each bit takes long
-    constexpr int many = 6;
-    if (has_room && bits >= many) {
-      // Byte j of every plane comes into the 8 bytes j, which are then transposed.
-      const hn::Half<Tag> half;
-      const hn::Repartition<std::uint16_t, decltype(half)> half16;
-      const hn::Repartition<std::uint32_t, decltype(half)> half32;
-      const auto both = [&](int plane) HWY_ATTR {
-        const auto planes = hn::LoadU(half, in + 8 * plane);
-        return hn::BitCast(half16, hn::InterleaveLower(half, planes, hn::ShiftRightBytes<8>(half, planes)));
-      };
-      const auto a = both(0), b = both(2), c = both(4), e = both(6);
-      const auto finish = [&](auto lower, auto upper, std::uint8_t* to) HWY_ATTR {
-        const auto x = hn::BitCast(half32, lower), y = hn::BitCast(half32, upper);
-        const auto low = hn::BitCast(half, hn::InterleaveLower(half32, x, y)),
-                   high = hn::BitCast(half, hn::InterleaveUpper(half32, x, y));
-        store(transpose_bits(hn::Combine(d, high, low)), to);
-      };
-      finish(hn::InterleaveLower(half16, a, b), hn::InterleaveLower(half16, c, e), bytes);
-      finish(hn::InterleaveUpper(half16, a, b), hn::InterleaveUpper(half16, c, e), bytes + 32);
-      return;
-    }
-  }
-  for (std::size_t i = 0; i < block_values; i += hn::Lanes(d)) {
-    auto sum = hn::Zero(d);
-    for (int bit = 0; bit < bits; ++bit) {
-      const auto set = hn::LoadMaskBits(d, in + 8 * bit + i / 8);
-      sum = hn::Or(sum, hn::IfThenElseZero(set, hn::Set(d, static_cast<std::uint8_t>(1 << bit))));
-    }
-    store(sum, bytes + i);
-  }
-}
-#endif
-
-// Four vectors with the integers of four neighbours in each lane: sums along a block are mostly sums of vectors.
-using SumTag = hn::CappedTag<std::int32_t, 8>;
-using Sums = hn::Vec<SumTag>;
-HWY_INLINE std::int64_t sum_lanes() { return static_cast<std::int64_t>(hn::Lanes(SumTag())); }
-
-/// Returns the sums of all lanes up to each.
-HWY_INLINE Sums running_sums(Sums x) {
-#if HWY_TARGET == HWY_SCALAR
-  return x;
-#else
-  const SumTag d;
-  x = hn::Add(x, hn::ShiftLeftLanes<1>(d, x));  // within 128 bits
-  x = hn::Add(x, hn::ShiftLeftLanes<2>(d, x));
-  if (hn::Lanes(d) > 4) {
-    const auto lane = hn::Iota(d, 0);
-    const auto ends = hn::IndicesFromVec(d, hn::Set(d, 3));
-    x = hn::Add(x, hn::IfThenElseZero(hn::TestBit(lane, hn::Set(d, 4)), hn::TableLookupLanes(x, ends)));
-  }
-  return x;
-#endif
-}
-/// Returns the last lane in all lanes.
-HWY_INLINE Sums last_of(Sums x) {
-  return hn::TableLookupLanes(x, hn::IndicesFromVec(SumTag(), hn::Set(SumTag(), static_cast<int>(sum_lanes() - 1))));
-}
-/// Sets each integer to the sum of all up to it, and of what comes before: that in all lanes. Afterwards it is the last sum.
-HWY_INLINE void sum_up(Sums (&x)[4], Sums& before) {
-  for (int i = 1; i < 4; ++i) x[i] = hn::Add(x[i], x[i - 1]);
-  const Sums ends = hn::Add(running_sums(x[3]), before), begins = hn::Sub(ends, x[3]);
-  for (Sums& sums : x) sums = hn::Add(sums, begins);
-  before = last_of(ends);
-}
-/// Puts the integers in order: neighbours in neighbouring lanes.
-HWY_INLINE void put_in_order([[maybe_unused]] Sums (&x)[4]) {
-#if HWY_TARGET != HWY_SCALAR
-  const SumTag d;
-  const hn::Repartition<std::int64_t, SumTag> d64;
-  const auto low = [&](Sums a, Sums b) HWY_ATTR { return hn::BitCast(d64, hn::InterleaveLower(d, a, b)); };
-  const auto high = [&](Sums a, Sums b) HWY_ATTR { return hn::BitCast(d64, hn::InterleaveUpper(d, a, b)); };
-  const auto a = low(x[0], x[1]), b = high(x[0], x[1]), c = low(x[2], x[3]), e = high(x[2], x[3]);
-  const Sums first = hn::BitCast(d, hn::InterleaveLower(d64, a, c)), second = hn::BitCast(d, hn::InterleaveUpper(d64, a, c)),
-             third = hn::BitCast(d, hn::InterleaveLower(d64, b, e)), fourth = hn::BitCast(d, hn::InterleaveUpper(d64, b, e));
-  const bool halves = hn::Lanes(d) > 4;
-  x[0] = halves ? hn::ConcatLowerLower(d, second, first) : first;
-  x[1] = halves ? hn::ConcatLowerLower(d, fourth, third) : second;
-  x[2] = halves ? hn::ConcatUpperUpper(d, second, first) : third;
-  x[3] = halves ? hn::ConcatUpperUpper(d, fourth, third) : fourth;
-#endif
-}
 
 class ErrorBounded final : public PackedCodec {
  public:
