@@ -231,7 +231,7 @@ class DenseSum {
         channel_, run_.memory.requests, [&](int from) { return std::span(from_rank(from), static_cast<std::size_t>(block_)); },
         [&](int to) { return std::span<const std::byte>(block(piece, to), static_cast<std::size_t>(block_)); });
     combine_in_order(ranks_, [&](int a, int b) { combine(piece, from_rank(a), from_rank(b), from_rank(a), me_); });
-    if (me_ != 0) std::memcpy(block(piece, me_), from_rank(0), static_cast<std::size_t>(block_));
+    if (me_ != 0 && block_ > 0) std::memcpy(block(piece, me_), from_rank(0), static_cast<std::size_t>(block_));
     if (!run_.problem.scatters) {
       stage.next(Stage::allgather);
       for (int rank = 0; rank <= ranks_; ++rank) run_.memory.offset[at(rank)] = rank * block_;
