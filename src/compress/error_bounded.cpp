@@ -253,7 +253,7 @@ HWY_INLINE void take_block(const float* x, std::int64_t size, Unit unit, [[maybe
   }
 }
 
-/// Chooses between the two orders by what one block in 32 would take.
+/// Chooses between the two orders by what one block in 64 would take.
 class Order {
  public:
   template <bool by_rows>
@@ -291,12 +291,13 @@ class ErrorBounded final : public PackedCodec {
   [[nodiscard]] Agreement measure(const float* values, std::int64_t count) const override {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     const FloatTag d;
-    auto least = hn::Set(d, infinity), most = hn::Set(d, -infinity);
+    const auto above_all = hn::Set(d, infinity), below_all = hn::Set(d, -infinity);
+    auto least = above_all, most = below_all;
     const auto see = [&](const float* at) HWY_ATTR {
       const auto x = hn::LoadU(d, at);
-      const auto finite = hn::Lt(hn::Abs(x), hn::Set(d, infinity));
-      least = hn::Min(least, hn::IfThenElse(finite, x, least));
-      most = hn::Max(most, hn::IfThenElse(finite, x, most));
+      const auto finite = hn::Lt(hn::Abs(x), above_all);
+      least = hn::Min(least, hn::IfThenElse(finite, x, above_all));
+      most = hn::Max(most, hn::IfThenElse(finite, x, below_all));
     };
     std::int64_t i = 0;
     for (; i + lanes() <= count; i += lanes()) see(values + i);
@@ -353,7 +354,7 @@ class ErrorBounded final : public PackedCodec {
     Integers blocks[at_once / block_values];
     for (std::int64_t begin = 0; begin < count; begin += at_once) {
       const std::int64_t size = std::min(at_once, count - begin);
-      if (begin % (4 * at_once) == 0 && size >= block_values) order.see<by_rows>(values + begin, unit, rows_, before);
+      if (begin % (8 * at_once) == 0 && size >= block_values) order.see<by_rows>(values + begin, unit, rows_, before);
       for (std::int64_t i = 0; i < size; i += block_values) {
         float padded[block_values];
         const float* x = values + begin + i;
