@@ -52,7 +52,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int most_bits = 24, too_many_bits = 32;  // of a difference; values below 2^22 units have no more
 constexpr int most_taken = 3;                      // bytes of the difference between blocks
-constexpr int of_floats = 0x1f, second_order = 0x80;
+constexpr int of_floats = 0x1f, of_second_order = 0x80;
 constexpr std::int64_t trailer = 8;
 
 constexpr int least_exponent = -126, most_exponent = 104;  // the unit and its inverse are floats; the largest float is a multiple
@@ -394,7 +394,7 @@ class ErrorBounded final : public PackedCodec {
       std::memcpy(to, floats, static_cast<std::size_t>(size) * sizeof(float));
       return to + size * static_cast<std::int64_t>(sizeof(float));
     }
-    *to++ = static_cast<std::byte>(block.bits | block.taken << 5 | (is_second ? second_order : 0));
+    *to++ = static_cast<std::byte>(block.bits | block.taken << 5 | (is_second ? of_second_order : 0));
     std::memcpy(to, &block.first, sizeof block.first);  // what it does not take is overwritten
     to += block.taken;
     store_bits(block.values, block.bits, size == block_values, to);
@@ -434,7 +434,7 @@ class ErrorBounded final : public PackedCodec {
         std::memcpy(&bytes, block, sizeof bytes);  // of the block, or of the trailer
         bytes &= (1U << 8 * taken) - 1;
         const Sums added = hn::Set(SumTag(), static_cast<std::int32_t>(bytes >> 1 ^ (0U - (bytes & 1))));
-        if ((kind & second_order) == 0)
+        if ((kind & of_second_order) == 0)
           decode_block<add, by_rows, false>(block + taken, in + end + trailer, bits, unit.size, added, first, second, to);
         else
           decode_block<add, by_rows, true>(block + taken, in + end + trailer, bits, unit.size, added, first, second, to);
