@@ -77,8 +77,6 @@ HWY_INLINE void store_bits(const std::int32_t* integers, int bits, [[maybe_unuse
 }
 
 #if HWY_TARGET == HWY_SCALAR
-/// Reads one byte of 64 integers, of which `bits` bits are there. Extends the sign if this is the highest byte. With `has_room`, 64
-/// bytes can be read.
 HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, bool /*has_room*/, std::uint8_t* bytes) {
   const auto* const in = reinterpret_cast<const std::uint8_t*>(from);
   for (std::int64_t i = 0; i < block_values; ++i) {
@@ -103,6 +101,8 @@ HWY_INLINE Bytes transpose_bits(Bytes x) {
   return hn::BitCast(hn::DFromV<Bytes>(), bits);
 }
 
+/// Reads one byte of 64 integers, of which `bits` bits are there. Extends the sign if this is the highest byte. With `has_room`, 64
+/// bytes can be read.
 template <class Tag = PlaneTag>
 HWY_INLINE void load_bits(const std::byte* from, int bits, bool highest, bool has_room, std::uint8_t* bytes) {
   const auto* const in = reinterpret_cast<const std::uint8_t*>(from);

@@ -181,7 +181,7 @@ HWY_INLINE Ints signs_lowest(Ints x) { return hn::Xor(hn::Add(x, x), hn::ShiftRi
   return static_cast<std::uint32_t>(x) << 1 ^ static_cast<std::uint32_t>(x >> 31);
 }
 
-/// `size`: how many of the values are in the message.
+/// Takes 64 values, of which the first `size` are in the message. `before` becomes what comes before the next block.
 template <bool by_rows, bool is_second>
 HWY_INLINE void take_block(const float* x, std::int64_t size, Unit unit, [[maybe_unused]] Rows& rows, Before& before,
                            Integers& block) {
@@ -259,9 +259,9 @@ class Order {
   template <bool by_rows>
   HWY_INLINE void see(const float* x, Unit unit, Rows& rows, Before before) {
     Integers first, second;
-    Before same = before;
+    Before copy = before;
     take_block<by_rows, false>(x, block_values, unit, rows, before, first);
-    take_block<by_rows, true>(x, block_values, unit, rows, same, second);
+    take_block<by_rows, true>(x, block_values, unit, rows, copy, second);
     gain_ += 16 * (first.bits - second.bits) - gain_ / 4;
   }
   [[nodiscard]] bool is_second() const { return gain_ > 0; }

@@ -15,7 +15,7 @@ namespace weir::compress::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Four vectors with the integers of four neighbours in each lane: sums along a block are mostly sums of vectors.
+// A lane of four vectors has four neighbours, one in each vector. So most additions along a block are of whole vectors.
 using SumTag = hn::CappedTag<std::int32_t, 8>;
 using Sums = hn::Vec<SumTag>;
 HWY_INLINE std::int64_t sum_lanes() { return static_cast<std::int64_t>(hn::Lanes(SumTag())); }
@@ -40,7 +40,8 @@ HWY_INLINE Sums running_sums(Sums x) {
 HWY_INLINE Sums last_of(Sums x) {
   return hn::TableLookupLanes(x, hn::IndicesFromVec(SumTag(), hn::Set(SumTag(), static_cast<int>(sum_lanes() - 1))));
 }
-/// Sets each integer to the sum of all up to it, and of what comes before: that in all lanes. Afterwards it is the last sum.
+/// Replaces each integer by the sum of `before` and of all integers up to it. All lanes of `before` are equal; they become the last
+/// sum.
 HWY_INLINE void sum_up(Sums (&x)[4], Sums& before) {
   for (int i = 1; i < 4; ++i) x[i] = hn::Add(x[i], x[i - 1]);
   const Sums ends = hn::Add(running_sums(x[3]), before), begins = hn::Sub(ends, x[3]);

@@ -58,7 +58,7 @@ struct DoublingSum {
   /// Sends `mine` to a rank and receives its list `into` memory; either may be null.
   static task<Entries<T>> swap_lists(Channel channel, SumRun<T>& run, int peer, const Entries<T>* mine, EntryMemory<T>* into) {
     SumMemory<T>& memory = run.memory;
-    auto& [out, in] = memory.pair_counts;
+    auto& [out, in] = memory.pair_counts[0];
     out = mine != nullptr ? mine->count : 0;
     in = 0;
     std::array<Request, 2> both;

@@ -64,8 +64,7 @@ struct SumMemory {
   std::vector<void*> heads;                                     ///< blocks
   std::vector<Request> requests;
   Boundaries boundaries;
-  std::array<std::int64_t, 2> pair_counts{};
-  std::array<std::array<std::int64_t, 2>, most_pieces> piece_counts{};
+  std::array<std::array<std::int64_t, 2>, most_pieces> pair_counts{};  ///< entries that two ranks exchange, of each piece
   std::uint64_t largest_region = 0, control_scratch = 0;
   struct Part {
     Entries<T> entries;
