@@ -5,6 +5,7 @@
 #include <weir/mpi.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -132,7 +133,7 @@ inline void repeat_short_ways(std::span<Way> ways, double least_ms) {
     way.prepare(0);
     once();
     const double ms = over_ranks(std::min(milliseconds(once), milliseconds(once)), MPI_MAX);
-    way.at_once = static_cast<std::int64_t>(std::clamp(least_ms / std::max(ms, 1e-6), 1.0, 1000.0));
+    way.at_once = static_cast<std::int64_t>(std::clamp(std::ceil(least_ms / std::max(ms, 1e-6)), 1.0, 1000.0));
   }
 }
 

@@ -123,7 +123,7 @@ void measure(const Communicator& comm, const Options& options, const Places& pla
                                             .algorithm = name});
     ways.push_back({name, each([&sum = made.back()](const auto& at, const auto& x) { sum.run(SumInput::entries(at, x)); })});
   }
-  repeat_short_ways(ways, 1.0);
+  repeat_short_ways(ways, 4.0);
   take_turns(ways, options.warmup, options.iterations, progress, done);
 
   by_mpi.gather_and_merge(indices[0], values[0]);

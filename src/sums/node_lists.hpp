@@ -133,4 +133,21 @@ template <class T>
   return merge_parts(of_node, std::span<const std::int64_t>(memory.gathered));
 }
 
+/// Each rank of a node owns a slice of the array when nodes sum first. Returns where that of rank `rank` of the node begins.
+[[nodiscard]] inline std::int64_t slice_begin(std::int64_t count, int rank, int ranks) {
+  return static_cast<std::int64_t>(part_begin(static_cast<std::uint64_t>(count), rank, ranks));
+}
+
+/// Returns the node's sum of this rank's slice, with indices that count from the beginning of the slice.
+template <class T>
+[[nodiscard]] Entries<T> merge_slice(const SumRun<T>& run, std::span<const int> peers) {
+  const int rank = run.node->rank(), ranks = static_cast<int>(peers.size());
+  const std::int64_t begin = slice_begin(run.problem.count, rank, ranks), end = slice_begin(run.problem.count, rank + 1, ranks);
+  const Entries<T> sum = merge_shown(run, peers, begin, end);
+  EntryMemory<T>& to = run.memory.lists[sum.indices == run.memory.lists[0].indices.data() ? 1 : 0];
+  for (std::int64_t i = 0; i < sum.count; ++i) to.indices[i] = sum.indices[i] - begin;
+  std::copy_n(sum.values, sum.count, to.values.data());
+  return to.first(sum.count);
+}
+
 }  // namespace weir::sums

@@ -31,6 +31,7 @@ struct SumCard {
   std::int16_t shown = 0;  ///< its entries are in shared memory
 };
 static_assert(sizeof(SumCard) == card_bytes);
+constexpr std::size_t words_of_card = sizeof(SumCard) / sizeof(std::int64_t), words_of_slice = 2;
 
 /// Returns for how many entries of a rank a node has shared memory.
 std::int64_t shown_entries(const SparseSumConfig& config) {
@@ -71,9 +72,8 @@ class TypedSum final : public SparseSumImpl {
     SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T), false, keeps};
     if (node_ && most <= node_->capacity()) expected.per_node = static_cast<int>(comm->topology.node_peers().size());
     if (ranks == 1) return;
-    const SumRow& row = row_for(expected);
-    memory_.reserve(row.need(expected));
-    if (node_) make_across(comm->topology);
+    memory_.reserve(choice_for(expected).row->need(expected));
+    if (node_ && comm->topology.node_count() > 1) make_across(comm->topology);
   }
 
   void start(const SumInput& mine, const SumOutput& output, bool scatters) override {
@@ -245,14 +245,21 @@ class TypedSum final : public SparseSumImpl {
     spare_ = std::move(spare);
   }
 
-  [[nodiscard]] const SumRow& row_for(const SumProblem& problem) {
-    return row_ != nullptr && can_make(*row_, problem) ? *row_ : choices_.choose(machine_, places_, problem);
+  [[nodiscard]] SumChoices::Choice choice_for(const SumProblem& problem) {
+    const bool is_fixed = row_ != nullptr && can_make(*row_, problem);
+    if (is_fixed && row_->needs != Shown::nodes) return {row_, nullptr};
+    SumChoices::Choice choice = choices_.choose(machine_, places_, problem);
+    if (is_fixed) choice.row = row_;
+    return choice;
   }
   /// Prepares sums across nodes of what nodes have summed.
   void make_across(const Topology& topology) {
     const std::size_t nodes = topology.local_rank_peers().size();
     across_memory_.emplace(static_cast<int>(nodes), owner_);
     across_.emplace(across_memory_->memory, *across_memory_, nodes);
+    node_words_.resize(topology.node_peers().size() * words_of_card + words_of_slice);
+    all_words_.resize(nodes * node_words_.size());
+    word_scratch_.resize(all_words_.size());
   }
 
   task<void> execute() {
@@ -265,7 +272,8 @@ class TypedSum final : public SparseSumImpl {
         result_ = own_;
         if (problem.keeps_terms) result_ = list_.first(arithmetic_->total(own_, list_.indices.data(), list_.values.data()));
       } else {
-        row = &row_for(problem);
+        const SumChoices::Choice choice = choice_for(problem);
+        row = choice.row;
         memory_.use(channel());
         co_await grow_for(problem, *row);
         run.algorithm = row->name;
@@ -278,7 +286,7 @@ class TypedSum final : public SparseSumImpl {
                        node_ ? &*node_ : nullptr,
                        across_ ? &*across_ : nullptr};
         if (row->needs == Shown::nodes) {
-          across_->row = &choose_across(model::Setting(machine_, places_), problem);
+          across_->row = choice.across;
           across_memory_->use(channel().group(comm->topology.local_rank_peers()));
         }
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
@@ -301,13 +309,14 @@ class TypedSum final : public SparseSumImpl {
   task<void> announce(SumProblem& problem) {
     const StageScope stage = channel().stage(Stage::announce);
     card_ = {own_.count, own_blocks_, outcome_.failed() ? 1 : 0, static_cast<std::int16_t>(scatters_ ? 1 : 0), 0};
-    if (node_) show_entries();
-    if (node_ && comm->topology.node_count() == 1)
+    if (node_) {
+      show_entries();
       co_await show_cards();
-    else
+      if (across_) co_await exchange_cards_of_nodes(problem);
+    } else {
       co_await allgather_control(channel(), reinterpret_cast<const std::byte*>(&card_), sizeof card_,
                                  reinterpret_cast<std::byte*>(cards_.data()), reinterpret_cast<std::byte*>(card_scratch_.data()));
-    if (node_) sync_shared_memory();
+    }
     problem.blocks = problem.largest_blocks = 0;
     for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
       const SumCard& card = cards_[rank];
@@ -333,13 +342,52 @@ class TypedSum final : public SparseSumImpl {
     node_->show(card_.shown != 0 ? own_ : Entries<T>{});
     sync_shared_memory();
   }
-  /// Exchanges the cards in shared memory.
+  /// Exchanges the cards of the node in shared memory.
   task<void> show_cards() {
     *reinterpret_cast<SumCard*>(node_->cards.mine()) = card_;
     node_->cards.publish();
-    co_await channel().done(node_->cards);
-    for (std::size_t rank = 0; rank < cards_.size(); ++rank)
-      cards_[rank] = node_->cards.template of<SumCard>(static_cast<int>(rank));
+    const std::span<const int> node = comm->topology.node_peers();
+    co_await channel().group(node).done(node_->cards);
+    sync_shared_memory();
+    for (std::size_t i = 0; i < node.size(); ++i) {
+      const SumCard& card = node_->cards.template of<SumCard>(static_cast<int>(i));
+      cards_[static_cast<std::size_t>(node[i])] = card;
+      counts_[static_cast<std::size_t>(node[i])] = card.entries;
+    }
+  }
+  /// Exchanges the cards of all nodes, and the sizes of the slices that are merged by now.
+  task<void> exchange_cards_of_nodes(const SumProblem& problem) {
+    const std::span<const int> node = comm->topology.node_peers();
+    const std::size_t card_words = node.size() * words_of_card;
+    merge_first(problem);
+    std::copy_n(&cards_[static_cast<std::size_t>(node[0])], node.size(), reinterpret_cast<SumCard*>(node_words_.data()));
+    std::copy_n(across_->own_size.data(), words_of_slice, &node_words_[card_words]);
+    co_await allgather_control(channel().group(comm->topology.local_rank_peers()),
+                               reinterpret_cast<const std::byte*>(node_words_.data()),
+                               static_cast<std::int64_t>(node_words_.size() * sizeof(std::int64_t)),
+                               reinterpret_cast<std::byte*>(all_words_.data()), reinterpret_cast<std::byte*>(word_scratch_.data()));
+    for (std::size_t i = 0; i < across_->sizes.size(); ++i) {
+      const std::int64_t* const words = &all_words_[i * node_words_.size()];
+      std::copy_n(reinterpret_cast<const SumCard*>(words), node.size(), &cards_[i * node.size()]);
+      std::copy_n(words + card_words, words_of_slice, across_->sizes[i].data());
+    }
+  }
+  /// Merges this rank's slice of the node's lists if they are short and there is memory. All ranks of the node do, or none.
+  void merge_first(const SumProblem& problem) {
+    across_->slice.reset();
+    across_->own_size = {-1, -1};
+    if (problem.scatters || problem.keeps_terms) return;
+    SumMemory<T>& memory = memory_.memory;
+    std::int64_t total = 0;
+    for (const int rank : comm->topology.node_peers()) {
+      const SumCard& card = cards_[static_cast<std::size_t>(rank)];
+      if (card.failed != 0 || card.shown == 0) return;
+      total += card.entries;
+    }
+    if (total > std::min({entries_to_merge_first, memory.lists[0].capacity(), memory.lists[1].capacity()})) return;
+    const SumRun<T> run{problem, counts_, own_, arithmetic_.get(), memory, memory_, &*node_, &*across_};
+    across_->slice = merge_slice(run, comm->topology.node_peers());
+    across_->own_size = {across_->slice->count, count_blocks(across_->slice->indices, across_->slice->count)};
   }
 
   /// Allocates what the run lacks. Logs once if lists are longer than promised.
@@ -347,6 +395,7 @@ class TypedSum final : public SparseSumImpl {
     const SumNeed need = row.need(problem);
     const bool grows = !memory_.suffices(need);
     co_await memory_.grow(need);
+    if (grows && across_) across_->slice.reset();  // it was in the memory before
     if (!grows || config.expected_entries == 0 || problem.largest <= config.expected_entries || logged_ || rank() != 0) co_return;
     logged_ = true;
     log(comm->settings.log, LogLevel::warn,
@@ -409,6 +458,7 @@ class TypedSum final : public SparseSumImpl {
   // For one run:
   SumCard card_;
   std::vector<SumCard> cards_, card_scratch_;
+  std::vector<std::int64_t> node_words_, all_words_, word_scratch_;  // cards and sizes of slices, of this node and of all
   std::vector<std::int64_t> counts_;
   EntryMemory<T> list_, spare_;
   Entries<T> own_;  // in list_ or in shared memory

@@ -57,7 +57,13 @@ void check_operation(const SparseSumConfig& config) {
 
 model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem) {
   model::StepCost cost = row.cost(setting, problem);
-  if (row.needs != Shown::node) cost += setting.network.allgather(setting.all, card_bytes);
+  if (problem.per_node == problem.ranks) return cost;
+  if (has_nodes(problem)) {
+    cost.seconds += setting.network.all_to_all(setting.node, 0, problem.per_node).seconds;
+    cost += setting.network.allgather(setting.rings, problem.per_node * static_cast<double>(card_bytes) + 16);
+  } else {
+    cost += setting.network.allgather(setting.all, card_bytes);
+  }
   return cost;
 }
 
@@ -74,7 +80,7 @@ const SumRow& choose_sum(const model::Setting& setting, const SumProblem& proble
   return *best;
 }
 
-const SumRow& SumChoices::choose(const Machine& machine, const Problem& places, const SumProblem& problem) {
+SumChoices::Choice SumChoices::choose(const Machine& machine, const Problem& places, const SumProblem& problem) {
   constexpr int digits = 4, code_bits = 10;  // of each number
   SumProblem alike = problem;
   std::uint64_t key = (problem.scatters ? 1u : 0u) | (problem.per_node > 0 ? 2u : 0u);
@@ -85,9 +91,12 @@ const SumRow& SumChoices::choose(const Machine& machine, const Problem& places, 
     key = key << code_bits | (static_cast<std::uint64_t>(dropped << digits | first) & ((1u << code_bits) - 1));
   }
   alike.largest = std::max(alike.largest, (alike.total + alike.ranks - 1) / alike.ranks);
-  Choice& choice = choices_[(key * 0x9e3779b97f4a7c15u) >> 58];
-  if (choice.row == nullptr || choice.key != key) choice = {key, &choose_sum(model::Setting(machine, places), alike)};
-  return *choice.row;
+  Known& known = known_[(key * 0x9e3779b97f4a7c15u) >> 58];
+  if (known.choice.row == nullptr || known.key != key) {
+    const model::Setting setting(machine, places);
+    known = {key, {&choose_sum(setting, alike), has_nodes(alike) ? &choose_across(setting, alike) : nullptr}};
+  }
+  return known.choice;
 }
 
 std::int64_t SumProblem::message_bytes(std::int64_t entries, std::int64_t messages) const {

@@ -19,43 +19,42 @@ struct HierarchicalSum {
     const Topology& topology = channel.topology();
     const Channel node = channel.group(topology.node_peers()), peers = channel.group(topology.local_rank_peers());
     SumAcross<T>& across = *run.across;
-    const auto count = static_cast<std::uint64_t>(run.problem.count);
-    const auto base = static_cast<std::int64_t>(part_begin(count, node.rank(), node.size()));
-    const auto end = static_cast<std::int64_t>(part_begin(count, node.rank() + 1, node.size()));
+    const std::int64_t base = slice_begin(run.problem.count, node.rank(), node.size());
+    const std::int64_t end = slice_begin(run.problem.count, node.rank() + 1, node.size());
 
-    // 1. the node's sum of this rank's slice, with indices from 0
+    // 1. the node's sum of this rank's slice
     StageScope stage = channel.stage(Stage::in_node_reduce);
-    Entries<T> sum = rebased(run, merge_shown(run, topology.node_peers(), base, end), base);
+    Entries<T> sum = across.slice ? *across.slice : merge_slice(run, topology.node_peers());
 
     // 2. the sum over the nodes
     stage.next(Stage::allreduce);
     across.outcome = {};
-    if (peers.size() > 1) {
+    if (!across.knows_sizes()) {
       across.own_size = {sum.count, count_blocks(sum.indices, sum.count)};
       co_await allgather_control(peers, reinterpret_cast<const std::byte*>(across.own_size.data()), sizeof across.own_size,
                                  reinterpret_cast<std::byte*>(across.sizes.data()),
                                  reinterpret_cast<std::byte*>(across.sizes_scratch.data()));
-      SumProblem problem{peers.size(), end - base, 0, 0, run.problem.value_size};
-      problem.blocks = problem.largest_blocks = 0;
-      for (std::size_t rank = 0; rank < across.sizes.size(); ++rank) {
-        const auto [entries, blocks] = across.sizes[rank];
-        across.counts[rank] = entries;
-        problem.total += entries;
-        problem.largest = std::max(problem.largest, entries);
-        problem.blocks += blocks;
-        problem.largest_blocks = std::max(problem.largest_blocks, blocks);
-      }
-      SumRun<T> work{problem, across.counts, sum, run.arithmetic, across.memory, across.growth};
-      const SumFunction<T> function = std::get<SumFunction<T>>(across.row->run);
-      // If memory runs out, it does for all these ranks. The others hear of it in step 3.
-      try {
-        co_await across.growth.grow(across.row->need(problem));
-        sum = co_await function(peers, work);
-      } catch (const Error& error) {
-        if (error.status() != WEIR_ERR_MEMORY) throw;
-        across.outcome.set(error.status(), error.what());
-        sum = {};
-      }
+    }
+    SumProblem problem{peers.size(), end - base, 0, 0, run.problem.value_size};
+    problem.blocks = problem.largest_blocks = 0;
+    for (std::size_t rank = 0; rank < across.sizes.size(); ++rank) {
+      const auto [entries, blocks] = across.sizes[rank];
+      across.counts[rank] = entries;
+      problem.total += entries;
+      problem.largest = std::max(problem.largest, entries);
+      problem.blocks += blocks;
+      problem.largest_blocks = std::max(problem.largest_blocks, blocks);
+    }
+    SumRun<T> work{problem, across.counts, sum, run.arithmetic, across.memory, across.growth};
+    const SumFunction<T> function = std::get<SumFunction<T>>(across.row->run);
+    // If memory runs out, it does for all these ranks. The others hear of it in step 3.
+    try {
+      co_await across.growth.grow(across.row->need(problem));
+      sum = co_await function(peers, work);
+    } catch (const Error& error) {
+      if (error.status() != WEIR_ERR_MEMORY) throw;
+      across.outcome.set(error.status(), error.what());
+      sum = {};
     }
 
     // 3. the sums of all slices
@@ -65,14 +64,6 @@ struct HierarchicalSum {
 
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-  /// Copies entries to a list where they are not. Indices there count from `base`.
-  static Entries<T> rebased(SumRun<T>& run, const Entries<T>& from, std::int64_t base) {
-    EntryMemory<T>& to = run.memory.lists[from.indices == run.memory.lists[0].indices.data() ? 1 : 0];
-    for (std::int64_t i = 0; i < from.count; ++i) to.indices[i] = from.indices[i] - base;
-    std::copy_n(from.values, from.count, to.values.data());
-    return to.first(from.count);
-  }
 
   /// Returns the sums of all slices of the node. Throws on all ranks if memory ran out for one of them.
   static task<Entries<T>> shared(Channel channel, Channel node, SumRun<T>& run, Entries<T> mine, std::int64_t base) {
@@ -137,8 +128,8 @@ model::StepCost cost_of_hierarchical(const model::Setting& setting, const SumPro
   of_node.ranks = per_node;
   model::StepCost cost;
   cost.seconds = merge_seconds(setting, of_node, list / per_node, count / per_node);
-  if (per_node < problem.ranks) {
-    cost += setting.network.allgather(setting.rings, 16);
+  if (has_nodes(problem)) {
+    if (problem.total > entries_to_merge_first * (problem.ranks / per_node)) cost += setting.network.allgather(setting.rings, 16);
     cost += choose_across(setting, problem).cost(setting_across(setting), expected_across(problem));
   }
   // The sum is copied twice. `fill` was measured with elements of 4 bytes.

@@ -1,8 +1,10 @@
 // sum_row.hpp: what an algorithm of sparse sums is, what it works with, and what its row says.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -23,6 +25,10 @@ constexpr int block_bits = 8;
 constexpr std::int64_t block_elements = std::int64_t{1} << block_bits;
 
 constexpr std::size_t card_bytes = 24;  ///< what each rank says of its run in the first control message
+
+/// A node with this many entries or fewer merges its ranks' slices before it says how many it has, so that nodes need not say it
+/// later, how many entries its slices have. To merge them in vain takes less time than that message.
+constexpr std::int64_t entries_to_merge_first = 8192;
 
 /// A run, as all ranks know it after their first control message: choices that depend on it alone are the same on every rank.
 struct SumProblem {
@@ -134,11 +140,18 @@ struct SumAcross {
   SumAcross(SumMemory<T>& memory_in, SumGrowth& growth_in, std::size_t ranks)
       : memory(memory_in), growth(growth_in), sizes(ranks), sizes_scratch(ranks), counts(ranks) {}
 
+  /// Returns whether all of these ranks know how long the lists of all are.
+  [[nodiscard]] bool knows_sizes() const {
+    return std::all_of(sizes.begin(), sizes.end(), [](const auto& size) { return size[0] >= 0; });
+  }
+
   const SumRow* row = nullptr;
   SumMemory<T>& memory;
   SumGrowth& growth;
-  std::array<std::int64_t, 2> own_size{};                         ///< entries and blocks of this rank
-  std::vector<std::array<std::int64_t, 2>> sizes, sizes_scratch;  ///< of each of these ranks
+  std::optional<Entries<T>> slice;         ///< this rank's, if it is merged before the run begins
+  std::array<std::int64_t, 2> own_size{};  ///< entries and blocks of its slice
+  /// The same of each of these ranks. -1: not merged yet
+  std::vector<std::array<std::int64_t, 2>> sizes, sizes_scratch;
   std::vector<std::int64_t> counts;
   detail::Outcome outcome;
   detail::AgreementWords agreement;
@@ -154,11 +167,13 @@ constexpr auto sum_functions = std::make_tuple(&Algorithm<float>::run, &Algorith
 const SumRow* find_sum(std::string_view name);
 /// Throws Error(WEIR_ERR_ARGUMENT) if the operation does not go with the type, or with the algorithm, naming those that do.
 void check_operation(const SparseSumConfig& config);
+/// Returns whether nodes can sum first.
+[[nodiscard]] inline bool has_nodes(const SumProblem& problem) { return problem.per_node > 1 && problem.per_node < problem.ranks; }
 /// Returns whether the row can make the sum.
 [[nodiscard]] inline bool can_make(const SumRow& row, const SumProblem& problem) {
   if (problem.keeps_terms && !row.keeps_terms) return false;
   if (row.needs == Shown::node) return problem.per_node == problem.ranks;
-  return row.needs == Shown::nothing || (problem.per_node > 1 && problem.per_node < problem.ranks && !problem.scatters);
+  return row.needs == Shown::nothing || (has_nodes(problem) && !problem.scatters);
 }
 /// Returns what a run costs by a row that can make the sum.
 [[nodiscard]] model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem);
@@ -171,15 +186,20 @@ void check_operation(const SparseSumConfig& config);
 /// may be alike.
 class SumChoices {
  public:
-  /// Returns what choose_sum returns for numbers that are alike. Depends on the problem alone, not on what has been chosen before.
-  [[nodiscard]] const SumRow& choose(const Machine& machine, const Problem& places, const SumProblem& problem);
+  struct Choice {
+    const SumRow* row = nullptr;
+    const SumRow* across = nullptr;  ///< sums across nodes what the nodes have summed, if they can sum first
+  };
+  /// Returns what choose_sum and choose_across return for numbers that are alike. Depends on the problem alone, not on what has
+  /// been chosen before.
+  [[nodiscard]] Choice choose(const Machine& machine, const Problem& places, const SumProblem& problem);
 
  private:
-  struct Choice {
+  struct Known {
     std::uint64_t key = 0;
-    const SumRow* row = nullptr;
+    Choice choice;
   };
-  std::array<Choice, 64> choices_;
+  std::array<Known, 64> known_;
 };
 
 // Parts of costs. Indices are taken as random.

@@ -173,9 +173,13 @@ TEST_CASE("remembered choices depend on the problem alone, and are nearly the ch
       problem.blocks = problem.largest_blocks < 0 ? -1 : std::min(problem.total, places.ranks * problem.largest_blocks);
       problem.scatters = dice.between(0, 1) == 1;
       problem.per_node = dice.between(0, 1) == 1 ? places.largest_node : 0;
-      const sums::SumRow& row = many.choose(machine, places, problem);
+      const auto [chosen, across] = many.choose(machine, places, problem);
+      const sums::SumRow& row = *chosen;
       sums::SumChoices one;
-      REQUIRE(&row == &one.choose(machine, places, problem));
+      const auto [alone, across_alone] = one.choose(machine, places, problem);
+      REQUIRE(&row == alone);
+      REQUIRE(across == across_alone);
+      REQUIRE((across != nullptr) == has_nodes(problem));
       REQUIRE(can_make(row, problem));
       const model::Setting setting(machine, places);
       const double least = choose_sum(setting, problem).cost(setting, problem).seconds;
