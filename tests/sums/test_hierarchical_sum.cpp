@@ -1,6 +1,8 @@
 // The algorithm `hierarchical`: ranks of a node read each other's entries, and sums of slices cross the network.
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <vector>
 
 #include "sums/sum_oracle.hpp"
 #include "sums/sum_row.hpp"
@@ -101,6 +103,37 @@ TEST_CASE("lists of some ranks do not fit, and another algorithm sums on several
                 }
               },
               {.machine = "node:2 rank:2"});
+    REQUIRE(check.failure() == "");
+  }
+}
+
+TEST_CASE("nodes with few entries merge before they know of the others, and nodes with many do not", "[sums]") {
+  // Entries of each rank on the three nodes, run by run. Without a promise, memory grows after some nodes have merged.
+  constexpr std::int64_t many = sums::entries_to_merge_first;
+  const std::vector<std::array<std::int64_t, 3>> runs = {{5, 5, 5},       {5, 300, 0},      {5, 0, 900},        {many, 7, 40},
+                                                         {7, many, many}, {0, many / 2, 3}, {many, many, many}, {2, 2, 2}};
+  for (const bool promised : {false, true}) {
+    RankCheck check;
+    run_ranks(6,
+              [&](Communicator& comm) {
+                const std::int64_t expected = promised ? many : 0;
+                SparseSum sum(comm, {.count = 100000, .expected_entries = expected, .algorithm = "hierarchical"});
+                SparseSum gathered(comm, {.count = 100000, .algorithm = "gather"});
+                for (std::size_t run = 0; run < runs.size(); ++run) {
+                  const auto size = static_cast<std::size_t>(runs[run][static_cast<std::size_t>(comm.rank() / 2)]);
+                  std::vector<std::int64_t> indices(size);
+                  for (std::size_t i = 0; i < size; ++i)
+                    indices[i] = static_cast<std::int64_t>(i * (3 + static_cast<std::size_t>(comm.rank())) + run);
+                  const std::vector<double> values(size, 0.1 * (comm.rank() + 1));
+                  sum.run(SumInput::entries(indices, values));
+                  gathered.run(SumInput::entries(indices, values));
+                  const SumView<double> one = sum.result<double>(), other = gathered.result<double>();
+                  check.that(std::ranges::equal(one.indices, other.indices) && std::ranges::equal(one.values, other.values),
+                             "run " + std::to_string(run));
+                  check.that(!promised || sum.statistics().algorithm == "hierarchical", "another algorithm");
+                }
+              },
+              {.machine = "node:3 rank:2"});
     REQUIRE(check.failure() == "");
   }
 }
