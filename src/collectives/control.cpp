@@ -65,6 +65,21 @@ task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_
   std::memcpy(all, scratch + tail, static_cast<std::size_t>(rank * bytes));
 }
 
+task<void> alltoall_control(Channel channel, const std::byte* out, std::byte* in, std::int64_t bytes, std::span<Request> requests) {
+  constexpr int at_once = 256;
+  const int me = channel.rank(), ranks = channel.size();
+  std::memcpy(in + me * bytes, out + me * bytes, static_cast<std::size_t>(bytes));
+  for (int begin = 1; begin < ranks; begin += at_once) {
+    std::size_t posted = 0;
+    for (int s = begin; s < std::min(begin + at_once, ranks); ++s) {
+      const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
+      requests[posted++] = channel.receive(in + from * bytes, bytes, from, Traffic::control);
+      requests[posted++] = channel.send(out + to * bytes, bytes, to, Traffic::control);
+    }
+    co_await channel.done(requests.first(posted));
+  }
+}
+
 task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t bytes, int root) {
   const int size = channel.size();
   const int place = (channel.rank() - root + size) % size;  // in the tree, whose root has position 0

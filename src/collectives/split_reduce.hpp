@@ -9,6 +9,7 @@
 #include "async/task.hpp"
 #include "base/error.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/control.hpp"
 #include "collectives/merge_tree.hpp"
 #include "collectives/regions.hpp"
 
@@ -47,13 +48,8 @@ class SplitReduce {
       out_counts_[at(j)] = static_cast<std::uint32_t>(counts[j]);
       first_[at(j) + 1] = first_[at(j)] + out_counts_[at(j)];
     }
-    in_counts_[at(me)] = out_counts_[at(me)];
-    for (int s = 1; s < ranks; ++s) {
-      const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
-      requests_[at(2 * s - 2)] = channel.receive(&in_counts_[at(from)], sizeof(std::uint32_t), from, Traffic::control);
-      requests_[at(2 * s - 1)] = channel.send(&out_counts_[at(to)], sizeof(std::uint32_t), to, Traffic::control);
-    }
-    co_await channel.done(std::span(requests_).first(at(2 * ranks - 2)));
+    co_await alltoall_control(channel, reinterpret_cast<const std::byte*>(out_counts_.data()),
+                              reinterpret_cast<std::byte*>(in_counts_.data()), sizeof(std::uint32_t), requests_);
     tree_.begin(in_counts_.data());
     if (tree_.total() > setup_.region_capacity)
       fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), setup_.region_capacity);

@@ -51,15 +51,8 @@ task<void> exchange_with_owners(Channel channel, std::vector<Request>& requests,
 /// Sends memory.counts_out[r] to rank r. Sets memory.counts_in[r] to what rank r has for this one.
 template <class T>
 task<void> exchange_counts(Channel channel, SumMemory<T>& memory) {
-  const int me = channel.rank(), ranks = channel.size();
-  const auto at = [](int i) { return static_cast<std::size_t>(i); };
-  memory.counts_in[at(me)] = memory.counts_out[at(me)];
-  for (int s = 1; s < ranks; ++s) {
-    const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
-    memory.requests[at(2 * s)] = channel.receive(&memory.counts_in[at(from)], 8, from, Traffic::control);
-    memory.requests[at(2 * s + 1)] = channel.send(&memory.counts_out[at(to)], 8, to, Traffic::control);
-  }
-  co_await channel.done(std::span(memory.requests).subspan(2));
+  return alltoall_control(channel, reinterpret_cast<const std::byte*>(memory.counts_out.data()),
+                          reinterpret_cast<std::byte*>(memory.counts_in.data()), sizeof(std::int64_t), memory.requests);
 }
 
 /// Grows the memory to what the largest part of any rank needs, after exchange_counts.
