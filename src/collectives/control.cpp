@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <span>
 
 namespace weir {
 
@@ -65,21 +66,6 @@ task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_
   std::memcpy(all, scratch + tail, static_cast<std::size_t>(rank * bytes));
 }
 
-task<void> alltoall_control(Channel channel, const std::byte* out, std::byte* in, std::int64_t bytes, std::span<Request> requests) {
-  constexpr int at_once = 256;
-  const int me = channel.rank(), ranks = channel.size();
-  std::memcpy(in + me * bytes, out + me * bytes, static_cast<std::size_t>(bytes));
-  for (int begin = 1; begin < ranks; begin += at_once) {
-    std::size_t posted = 0;
-    for (int s = begin; s < std::min(begin + at_once, ranks); ++s) {
-      const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
-      requests[posted++] = channel.receive(in + from * bytes, bytes, from, Traffic::control);
-      requests[posted++] = channel.send(out + to * bytes, bytes, to, Traffic::control);
-    }
-    co_await channel.done(requests.first(posted));
-  }
-}
-
 task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t bytes, int root) {
   const int size = channel.size();
   const int place = (channel.rank() - root + size) % size;  // in the tree, whose root has position 0
@@ -91,5 +77,59 @@ task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t byte
     co_await channel.done(channel.send(data, bytes, (place + distance + root) % size, Traffic::control));
   }
 }
+
+template <class Word>
+ControlAlltoall<Word>::ControlAlltoall(int ranks) {
+  const auto all = static_cast<std::size_t>(ranks);
+  if (ranks <= most_direct_words) {
+    requests_.resize(2 * all);
+  } else {
+    for (std::vector<Word>* const words : {&words_, &sent_, &received_}) words->resize(all);
+  }
+}
+
+template <class Word>
+task<void> ControlAlltoall<Word>::run(Channel channel, const Word* out, Word* in) {
+  return channel.size() <= most_direct_words ? run_directly(channel, out, in) : run_by_bruck(channel, out, in);
+}
+
+template <class Word>
+task<void> ControlAlltoall<Word>::run_directly(Channel channel, const Word* out, Word* in) {
+  const int me = channel.rank(), ranks = channel.size();
+  in[me] = out[me];
+  std::size_t posted = 0;
+  for (int s = 1; s < ranks; ++s) {
+    const int to = (me + s) % ranks, from = (me - s + ranks) % ranks;
+    requests_[posted++] = channel.receive(&in[from], sizeof(Word), from, Traffic::control);
+    requests_[posted++] = channel.send(&out[to], sizeof(Word), to, Traffic::control);
+  }
+  co_await channel.done(std::span(requests_).first(posted));
+}
+
+template <class Word>
+task<void> ControlAlltoall<Word>::run_by_bruck(Channel channel, const Word* out, Word* in) {
+  const int me = channel.rank(), ranks = channel.size();
+  // words_[i] is for the rank i places behind this one. Those with a bit of i set move on by as many places.
+  for (int i = 0; i < ranks; ++i) words_[static_cast<std::size_t>(i)] = out[(me + i) % ranks];
+  for (int places = 1; places < ranks; places *= 2) {
+    std::int64_t count = 0;
+    for (int i = places; i < ranks; ++i) {
+      if ((i & places) != 0) sent_[static_cast<std::size_t>(count++)] = words_[static_cast<std::size_t>(i)];
+    }
+    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(Word));
+    std::array<Request, 2> both;
+    both[0] = channel.receive(received_.data(), bytes, (me - places + ranks) % ranks, Traffic::control);
+    both[1] = channel.send(sent_.data(), bytes, (me + places) % ranks, Traffic::control);
+    co_await channel.done(both);
+    count = 0;
+    for (int i = places; i < ranks; ++i) {
+      if ((i & places) != 0) words_[static_cast<std::size_t>(i)] = received_[static_cast<std::size_t>(count++)];
+    }
+  }
+  for (int i = 0; i < ranks; ++i) in[(me - i + ranks) % ranks] = words_[static_cast<std::size_t>(i)];
+}
+
+template class ControlAlltoall<std::uint32_t>;
+template class ControlAlltoall<std::int64_t>;
 
 }  // namespace weir

@@ -1,10 +1,10 @@
 // control.hpp: allreduce, allgather, broadcast and alltoall of a few words: sizes, histograms, boundaries. For any P, in log2 P
-// steps, except alltoall.
+// steps; alltoall takes one among few ranks.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
@@ -21,9 +21,25 @@ task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_
 /// Sets data[0 .. bytes) to that of rank `root`. Uses a binomial tree.
 task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t bytes, int root);
 
-/// Sets block r of `in` to block `rank` of what rank r gave as `out`, `bytes` each. `requests` has room for 2 P. Every rank sends
-/// to every other directly, to 256 of them at a time: MPI libraries search their lists of messages from end to end.
-task<void> alltoall_control(Channel channel, const std::byte* out, std::byte* in, std::int64_t bytes, std::span<Request> requests);
+/// The most ranks that send each other words directly.
+constexpr int most_direct_words = 256;
+
+/// Alltoall of one word. Up to most_direct_words ranks send each other their words directly. More ranks use Bruck's alltoall, in
+/// log2 P messages of each rank: MPI libraries search their lists of messages in flight from end to end.
+template <class Word>
+class ControlAlltoall {
+ public:
+  explicit ControlAlltoall(int ranks);
+  /// Sets in[r] to what rank r has as out[rank]. The object outlives a run that breaks off.
+  task<void> run(Channel channel, const Word* out, Word* in);
+
+ private:
+  task<void> run_directly(Channel channel, const Word* out, Word* in);
+  task<void> run_by_bruck(Channel channel, const Word* out, Word* in);
+
+  std::vector<Request> requests_;
+  std::vector<Word> words_, sent_, received_;  // for Bruck's alltoall
+};
 
 /// Returns the most messages that one rank sends, and the most it receives, in allreduce_control over `ranks` ranks.
 [[nodiscard]] int allreduce_control_messages(int ranks);

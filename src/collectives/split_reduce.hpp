@@ -30,6 +30,7 @@ class SplitReduce {
       : setup_(setup),
         space_(space),
         tree_(space, setup.ranks, setup.region_capacity),
+        counts_(setup.ranks),
         out_counts_(at(setup.ranks)),
         in_counts_(at(setup.ranks)),
         first_(at(setup.ranks + 1)),
@@ -48,8 +49,7 @@ class SplitReduce {
       out_counts_[at(j)] = static_cast<std::uint32_t>(counts[j]);
       first_[at(j) + 1] = first_[at(j)] + out_counts_[at(j)];
     }
-    co_await alltoall_control(channel, reinterpret_cast<const std::byte*>(out_counts_.data()),
-                              reinterpret_cast<std::byte*>(in_counts_.data()), sizeof(std::uint32_t), requests_);
+    co_await counts_.run(channel, out_counts_.data(), in_counts_.data());
     tree_.begin(in_counts_.data());
     if (tree_.total() > setup_.region_capacity)
       fail(WEIR_ERR_INTERNAL, "a region of {} entries exceeds the {} planned", tree_.total(), setup_.region_capacity);
@@ -136,6 +136,7 @@ class SplitReduce {
   Setup setup_;
   Space& space_;
   MergeTree<T, Space> tree_;
+  ControlAlltoall<std::uint32_t> counts_;
   std::vector<std::uint32_t> out_counts_, in_counts_;
   std::vector<std::uint64_t> first_;      // my entries before each region
   std::vector<std::int64_t> out_offset_;  // of message s in outgoing_

@@ -84,7 +84,7 @@ StepCost split_and_reduce(const Setting& setting, const Group& group, double ran
   const Rates& rates = setting.machine.rates;
   const double region = range / group.ranks, part = k / group.ranks;
   StepCost traffic = setting.network.allreduce_control(group, (group.ranks + 1) * 8.0);
-  traffic += setting.network.all_to_all(group, 4, group.ranks);
+  traffic += setting.network.alltoall_control(group, 4);
   traffic += setting.network.all_to_all(group, message_bytes(setting.problem, part, region), usual_window);
   traffic.seconds += k / rates.encode + (k - part) / rates.decode + merged_entries(region, part, group.ranks) / rates.merge;
   return traffic;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <limits>
 
+#include "collectives/control.hpp"
+
 namespace weir::model {
 
 StepCost& StepCost::operator+=(const StepCost& other) {
@@ -105,6 +107,16 @@ StepCost Network::allreduce_control(const Group& group, double bytes) const {
   if (doubling < group.ranks) {
     traffic += fold(group, bytes, false);
     traffic += fold(group, bytes, false);
+  }
+  return traffic;
+}
+
+StepCost Network::alltoall_control(const Group& group, double bytes) const {
+  if (group.ranks <= most_direct_words) return all_to_all(group, bytes, group.ranks);
+  StepCost traffic;
+  for (int places = 1; places < group.ranks; places *= 2) {
+    const int words = group.ranks / (2 * places) * places + std::max(0, group.ranks % (2 * places) - places);
+    traffic += shift(group, places, words * bytes);
   }
   return traffic;
 }

@@ -45,6 +45,8 @@ class Network {
   [[nodiscard]] StepCost ring_allgather(const Group& group, double bytes) const;
   /// A small allreduce by recursive doubling.
   [[nodiscard]] StepCost allreduce_control(const Group& group, double bytes) const;
+  /// An alltoall of words of `bytes`, as ControlAlltoall makes it.
+  [[nodiscard]] StepCost alltoall_control(const Group& group, double bytes) const;
   /// `bytes` from every rank to every other, `window` messages in flight.
   [[nodiscard]] StepCost all_to_all(const Group& group, double bytes, int window) const;
   /// One level of a binomial tree: one message. Two trees, up and down, have this cost per level each.

@@ -14,7 +14,7 @@ model::StepCost owners_cost(const model::Setting& setting, const SumProblem& pro
   const double range = static_cast<double>(problem.count) / ranks, part = total / ranks / ranks;
 
   // 1. numbers of entries, which are all in flight at once
-  model::StepCost cost = network.all_to_all(setting.all, 8, problem.ranks);
+  model::StepCost cost = network.alltoall_control(setting.all, 8);
   if (may_exceed) cost += network.allreduce_control(setting.all, 8);
   // 2. exchange, which the rank with the longest list ends last
   cost += network.all_to_all(setting.all, expected_bytes(largest / ranks, range, problem.value_size), owners_window);

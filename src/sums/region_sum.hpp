@@ -48,13 +48,6 @@ task<void> exchange_with_owners(Channel channel, std::vector<Request>& requests,
   }
 }
 
-/// Sends memory.counts_out[r] to rank r. Sets memory.counts_in[r] to what rank r has for this one.
-template <class T>
-task<void> exchange_counts(Channel channel, SumMemory<T>& memory) {
-  return alltoall_control(channel, reinterpret_cast<const std::byte*>(memory.counts_out.data()),
-                          reinterpret_cast<std::byte*>(memory.counts_in.data()), sizeof(std::int64_t), memory.requests);
-}
-
 /// Grows the memory to what the largest part of any rank needs, after exchange_counts.
 template <class T>
 task<void> grow_to_largest(Channel channel, SumRun<T>& run, SumNeed (*need)(const SumProblem& problem, std::int64_t largest)) {
@@ -139,7 +132,7 @@ class RegionSum {
     // 1. how many entries each rank has for each owner
     StageScope stage = channel_.stage(Stage::announce);
     division_.deal();
-    co_await exchange_counts(channel_, memory_);
+    co_await memory_.exchange_counts(channel_);
     if (may_exceed) co_await grow_to_largest(channel_, run_, Division::need);
 
     // 2. exchange and sum

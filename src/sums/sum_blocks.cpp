@@ -71,7 +71,7 @@ class BlockSum {
     if (run_.problem.scatters) uniform_boundaries(static_cast<std::uint64_t>(run_.problem.count), memory_.boundaries);
     std::fill(memory_.counts_out.begin(), memory_.counts_out.end(), 0);
     for_each_block([this](int owner, std::int64_t, std::int64_t) { ++memory_.counts_out[at(owner)]; });
-    co_await exchange_counts(channel_, memory_);
+    co_await memory_.exchange_counts(channel_);
     co_await grow_to_largest(channel_, run_, need_for_part);
 
     // 2. exchange and sum
@@ -272,7 +272,7 @@ model::StepCost cost_of_blocks(const model::Setting& setting, const SumProblem& 
       std::min(blocks * static_cast<double>(block_elements),
                expected_union(static_cast<double>(problem.total), problem.ranks, static_cast<double>(problem.count)));
 
-  model::StepCost cost = network.all_to_all(setting.all, 8, problem.ranks);
+  model::StepCost cost = network.alltoall_control(setting.all, 8);
   cost += network.allreduce_control(setting.all, 8);
   cost += network.all_to_all(setting.all, largest / ranks * bytes, owners_window);
   // `fill` was measured with elements of 4 bytes.

@@ -173,6 +173,7 @@ SumMemory<T>::SumMemory(int ranks)
       weighted(samples.size()),
       heads(static_cast<std::size_t>(ranks)),
       requests(2 * static_cast<std::size_t>(ranks)),
+      counts(ranks),
       boundaries(static_cast<std::size_t>(ranks) + 1),
       parts(static_cast<std::size_t>(ranks)) {}
 

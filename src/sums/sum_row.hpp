@@ -12,6 +12,7 @@
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
+#include "collectives/control.hpp"
 #include "collectives/regions.hpp"
 #include "communicator/agreed_outcome.hpp"
 #include "model/stages.hpp"
@@ -62,6 +63,9 @@ template <class T>
 struct SumMemory {
   explicit SumMemory(int ranks);
 
+  /// Sends counts_out[r] to rank r. Sets counts_in[r] to what rank r has for this one.
+  task<void> exchange_counts(Channel channel) { return counts.run(channel, counts_out.data(), counts_in.data()); }
+
   std::array<EntryMemory<T>, 3> lists;
   std::array<Buffer<std::byte>, 2> messages;
   // A few words for each rank:
@@ -69,6 +73,7 @@ struct SumMemory {
   std::vector<std::pair<std::int64_t, std::int64_t>> weighted;  ///< samples with the number of entries that each stands for
   std::vector<void*> heads;                                     ///< blocks
   std::vector<Request> requests;
+  ControlAlltoall<std::int64_t> counts;
   Boundaries boundaries;
   std::array<std::array<std::int64_t, 2>, most_pieces> pair_counts{};  ///< entries that two ranks exchange, of each piece
   std::uint64_t largest_region = 0, control_scratch = 0;

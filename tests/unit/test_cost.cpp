@@ -329,6 +329,19 @@ TEST_CASE("alltoallv directly and by node, by hand") {
   REQUIRE(by_node(uneven).seconds == Approx((.1 + 2 * .016) + (.1 + .2) + 300 / 1600.0 + (1 + 300 / 50.0) + (.1 + .2) + (.1 + .2)));
 }
 
+TEST_CASE("words among many ranks take log2 P steps, by hand") {
+  const Problem problem{.count = 1600, .k = 80, .ranks = 300, .nodes = 300, .smallest_node = 1, .largest_node = 1};
+  const model::Setting setting(slow_machine(), problem);
+  // 9 steps, with the places among 300 that have a bit set: 1, 2, 4, 8 to 256
+  const int words = 150 + 150 + 148 + 148 + 144 + 140 + 128 + 128 + 44;
+  const model::StepCost many = setting.network.alltoall_control(setting.all, 4);
+  REQUIRE(many.steps == 9);
+  REQUIRE(many.bytes_across == 4 * words);
+  const model::Group few{.ranks = 256, .per_node = 1, .concurrent = 1};
+  REQUIRE(setting.network.alltoall_control(few, 4).steps == 1);
+  REQUIRE(setting.network.alltoall_control(few, 4).bytes_across == 4 * 255);
+}
+
 TEST_CASE("small blocks for many ranks travel by node, large ones directly") {
   const Machine& machine = builtin_machine();
   const auto by_node = [&](const char* ranks, double bytes) {
