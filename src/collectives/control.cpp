@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 
+#include "model/steps.hpp"
+
 namespace weir {
 
 int allreduce_control_messages(int ranks) {
@@ -81,7 +83,7 @@ task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t byte
 template <class Word>
 ControlAlltoall<Word>::ControlAlltoall(int ranks) {
   const auto all = static_cast<std::size_t>(ranks);
-  if (ranks <= most_direct_words) {
+  if (ranks <= model::most_direct_words) {
     requests_.resize(2 * all);
   } else {
     for (std::vector<Word>* const words : {&words_, &sent_, &received_}) words->resize(all);
@@ -90,7 +92,7 @@ ControlAlltoall<Word>::ControlAlltoall(int ranks) {
 
 template <class Word>
 task<void> ControlAlltoall<Word>::run(Channel channel, const Word* out, Word* in) {
-  return channel.size() <= most_direct_words ? run_directly(channel, out, in) : run_by_bruck(channel, out, in);
+  return channel.size() <= model::most_direct_words ? run_directly(channel, out, in) : run_by_bruck(channel, out, in);
 }
 
 template <class Word>

@@ -21,11 +21,8 @@ task<void> allgather_control(Channel channel, const std::byte* mine, std::int64_
 /// Sets data[0 .. bytes) to that of rank `root`. Uses a binomial tree.
 task<void> broadcast_control(Channel channel, std::byte* data, std::int64_t bytes, int root);
 
-/// The most ranks that send each other words directly.
-constexpr int most_direct_words = 256;
-
-/// Alltoall of one word. Up to most_direct_words ranks send each other their words directly. More ranks use Bruck's alltoall, in
-/// log2 P messages of each rank: MPI libraries search their lists of messages in flight from end to end.
+/// Alltoall of one word. Up to 256 ranks send each other their words directly. More ranks use Bruck's alltoall, in log2 P messages
+/// of each rank: MPI libraries search their lists of messages in flight from end to end.
 template <class Word>
 class ControlAlltoall {
  public:

@@ -4,8 +4,6 @@
 #include <bit>
 #include <limits>
 
-#include "collectives/control.hpp"
-
 namespace weir::model {
 
 StepCost& StepCost::operator+=(const StepCost& other) {

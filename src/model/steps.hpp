@@ -27,6 +27,9 @@ struct Group {
 /// no more of it.
 [[nodiscard]] double transfer_inside(const Link& link, double bytes, int senders, bool mutual);
 
+/// ControlAlltoall: the most ranks that send each other words directly.
+constexpr int most_direct_words = 256;
+
 /// The links of one machine as one problem's ranks use them.
 class Network {
  public:
