@@ -24,6 +24,10 @@ void combine(const std::uint64_t* other, std::uint64_t* data, std::int64_t count
 
 }  // namespace
 
+int alltoall_control_messages(int ranks) {
+  return ranks <= model::most_direct_words ? ranks - 1 : static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+}
+
 task<void> allreduce_control(Channel channel, std::uint64_t* data, std::int64_t count, std::int64_t maxima,
                              std::uint64_t* scratch) {
   const int rank = channel.rank();

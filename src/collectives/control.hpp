@@ -40,5 +40,7 @@ class ControlAlltoall {
 
 /// Returns the most messages that one rank sends, and the most it receives, in allreduce_control over `ranks` ranks.
 [[nodiscard]] int allreduce_control_messages(int ranks);
+/// Returns the messages that a rank sends in ControlAlltoall among `ranks` ranks.
+[[nodiscard]] int alltoall_control_messages(int ranks);
 
 }  // namespace weir

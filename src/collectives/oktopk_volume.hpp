@@ -53,7 +53,7 @@ namespace weir {
 }
 /// Returns the most messages of the direct schedule, in which counts and entries go to every other rank.
 [[nodiscard]] inline int oktopk_direct_messages(int ranks, int rounds) {
-  return oktopk_common_messages(ranks, rounds) + 2 * (ranks - 1);
+  return oktopk_common_messages(ranks, rounds) + alltoall_control_messages(ranks) + ranks - 1;
 }
 
 /// Returns the most payload words that a rank sends or receives in one iteration of the phased schedule, on any input, for float32.
