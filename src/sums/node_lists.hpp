@@ -9,16 +9,58 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <utility>
 
+#include "collectives/allgatherv.hpp"
 #include "collectives/node_cards.hpp"
 #include "sums/entries.hpp"
 #include "sums/sum_row.hpp"
 
 namespace weir::sums {
 
+/// Copies indices to integers of another size, which have room for them. Loops of a known length are vectorised.
+template <class From, class To>
+void convert_indices(const From* from, std::int64_t count, To* to) {
+  constexpr std::int64_t chunk = 16;
+  std::int64_t i = 0;
+  for (; i + chunk <= count; i += chunk) {
+    for (std::int64_t j = i; j < i + chunk; ++j) to[j] = static_cast<To>(from[j]);
+  }
+  for (; i < count; ++i) to[i] = static_cast<To>(from[i]);
+}
+
+/// A rank's entries in shared memory. Those of a short list have indices of 32 bits, so that fewer lines go from cache to cache.
+template <class T>
+struct ShownList {
+  [[nodiscard]] std::int64_t lower_bound(std::int64_t index) const {
+    const auto find = [&](const auto* first) { return std::lower_bound(first, first + count, index) - first; };
+    return is_short() ? find(short_indices) : find(indices);
+  }
+  [[nodiscard]] bool is_short() const { return indices == nullptr; }
+  /// Returns the entries [begin, end) of a list that is not short.
+  [[nodiscard]] Entries<T> part(std::int64_t begin, std::int64_t end) const {
+    return Entries<T>{indices, values, count}.part(begin, end);
+  }
+  /// Copies the entries [begin, end).
+  void copy(std::int64_t begin, std::int64_t end, const EntryPlace<T>& to) const {
+    if (!is_short()) return to.write(part(begin, end));
+    convert_indices(short_indices + begin, end - begin, to.indices);
+    std::copy_n(values + begin, end - begin, to.values);
+  }
+
+  const std::int64_t* indices = nullptr;  ///< null: the list is short
+  const std::uint32_t* short_indices = nullptr;
+  const T* values = nullptr;
+  std::int64_t count = 0;
+};
+
 template <class T>
 class NodeLists {
  public:
+  /// The most entries of a short list. To write a longer one a second time, as it is shown, takes longer than the lines that it
+  /// saves, unless cores are far from each other.
+  static constexpr std::int64_t most_short = 512;
+
   /// What a rank says of the sum of its part.
   struct PartCard {
     std::int64_t entries = 0;
@@ -32,12 +74,13 @@ class NodeLists {
            list_bytes(part_capacity(capacity, ranks));
   }
 
-  /// `memory` has memory_for() bytes of each rank. Make it on all ranks before any of them uses it.
-  NodeLists(const SharedMemory& memory, std::int64_t capacity, const Topology& topology, std::int64_t card)
+  /// `memory` has memory_for() bytes of each rank. The sum has `elements`. Make it on all ranks before any of them uses it.
+  NodeLists(const SharedMemory& memory, std::int64_t capacity, std::int64_t elements, const Topology& topology, std::int64_t card)
       : cards(memory, card, topology),
         part_cards(memory.from(NodeCards::memory_for(card)), sizeof(PartCard), topology),
         lists_(memory.from(NodeCards::memory_for(card) + NodeCards::memory_for(sizeof(PartCard)))),
         capacity_(capacity),
+        most_short_(elements <= std::int64_t{1} << 32 ? most_short : -1),
         part_capacity_(part_capacity(capacity, static_cast<int>(topology.node_peers().size()))),
         rank_(topology.local_rank(topology.rank())) {
     cards.clear();
@@ -47,17 +90,26 @@ class NodeLists {
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   [[nodiscard]] int rank() const { return rank_; }  ///< this rank
 
+  /// Returns whether a list of so many entries is better written to next() than copied there.
+  [[nodiscard]] bool goes_to_next(std::int64_t count) const { return count > most_short_ && count <= capacity_; }
   /// Returns where this rank's entries for its next run go, of which there may be capacity().
   [[nodiscard]] EntryPlace<T> next() const { return place(lists_.of(rank_) + (1 - shown_) * list_bytes(capacity_), capacity_); }
   /// Shows this rank's entries for the run that starts. They are copied to next() unless they are there. Call it in each run.
   void show(const Entries<T>& own) {
     const EntryPlace<T> to = next();
-    if (own.indices != to.indices) to.write(own);
+    if (own.count <= most_short_) {
+      convert_indices(own.indices, own.count, reinterpret_cast<std::uint32_t*>(to.indices));
+      std::copy_n(own.values, own.count, to.values);
+    } else if (own.indices != to.indices) {
+      to.write(own);
+    }
     shown_ = 1 - shown_;
   }
   /// Returns the entries of a rank in this run, once all have published their cards.
-  [[nodiscard]] Entries<T> shown(int rank, std::int64_t count) const {
-    return at(lists_.of(rank) + shown_ * list_bytes(capacity_), capacity_, count);
+  [[nodiscard]] ShownList<T> shown(int rank, std::int64_t count) const {
+    const EntryPlace<T> list = place(lists_.of(rank) + shown_ * list_bytes(capacity_), capacity_);
+    if (count > most_short_) return {list.indices, nullptr, list.values, count};
+    return {nullptr, reinterpret_cast<const std::uint32_t*>(list.indices), list.values, count};
   }
   /// Writes the sum of this rank's part.
   void show_part(const Entries<T>& sum) { place(part(rank_), part_capacity_).write(sum); }
@@ -103,7 +155,7 @@ class NodeLists {
   }
 
   SharedMemory lists_;
-  std::int64_t capacity_, part_capacity_;
+  std::int64_t capacity_, most_short_, part_capacity_;
   int rank_;
   int shown_ = 1;
 };
@@ -111,7 +163,8 @@ class NodeLists {
 /// Returns the sum of the node's entries with indices in [begin, end), as merge_parts does. `peers`: the ranks of the node.
 template <class T>
 [[nodiscard]] Entries<T> merge_shown(const SumRun<T>& run, std::span<const int> peers, std::int64_t begin, std::int64_t end) {
-  // A short list of another rank is copied first: line after line from another core's cache, a merge would wait for each.
+  // A list of another rank that is not long is copied first: line after line from another core's cache, a merge would wait for
+  // each.
   constexpr std::int64_t entries_to_copy = 8192;
   SumRun<T> of_node = run;
   of_node.problem.ranks = static_cast<int>(peers.size());
@@ -119,12 +172,24 @@ template <class T>
   const bool whole = begin == 0 && end == run.problem.count;
   std::int64_t entries = 0;
   for (std::size_t rank = 0; rank < peers.size(); ++rank) {
-    const Entries<T> all = run.node->shown(static_cast<int>(rank), run.counts[static_cast<std::size_t>(peers[rank])]);
-    Entries<T> part = whole ? all : all.part(all.lower_bound(begin), all.lower_bound(end));
-    if (part.count <= entries_to_copy && static_cast<int>(rank) != run.node->rank()) {
-      const EntryPlace<T> copy = memory.lists[0].place().from(entries);
-      copy.write(part);
-      part = copy.first(part.count);
+    const auto range_in = [&](const auto& list) {
+      return whole ? std::pair<std::int64_t, std::int64_t>(0, list.count)
+                   : std::pair(list.lower_bound(begin), list.lower_bound(end));
+    };
+    Entries<T> part;
+    if (static_cast<int>(rank) == run.node->rank()) {
+      const auto [first, last] = range_in(run.own);
+      part = run.own.part(first, last);
+    } else {
+      const ShownList<T> list = run.node->shown(static_cast<int>(rank), run.counts[static_cast<std::size_t>(peers[rank])]);
+      const auto [first, last] = range_in(list);
+      if (list.is_short() || last - first <= entries_to_copy) {
+        const EntryPlace<T> copy = memory.lists[0].place().from(entries);
+        list.copy(first, last, copy);
+        part = copy.first(last - first);
+      } else {
+        part = list.part(first, last);
+      }
     }
     memory.gathered[rank] = entries;
     memory.parts[rank] = {part, 0};

@@ -68,7 +68,8 @@ class TypedSum final : public SparseSumImpl {
     const bool keeps = arithmetic_->keeps_terms;
     const std::int64_t most = keeps ? config.expected_entries : std::min(config.expected_entries, config.count);
     const int ranks = comm->topology.size();
-    if (const SharedMemory memory = leased_memory()) node_.emplace(memory, shown_entries(config), comm->topology, card_bytes);
+    if (const SharedMemory memory = leased_memory())
+      node_.emplace(memory, shown_entries(config), config.count, comm->topology, card_bytes);
     SumProblem expected{ranks, config.count, ranks * most, most, sizeof(T), false, keeps};
     if (node_ && most <= node_->capacity()) expected.per_node = static_cast<int>(comm->topology.node_peers().size());
     if (ranks == 1) return;
@@ -152,7 +153,7 @@ class TypedSum final : public SparseSumImpl {
     require(mine.index_bytes == 4 || mine.index_bytes == 8, "sum '{}', rank {}: indices of {} bytes: they must have 4 or 8",
             config.name, rank(), mine.index_bytes);
     check_array(mine.indices, mine.count, static_cast<std::size_t>(mine.index_bytes), "indices");
-    const bool shown = node_ && mine.count <= node_->capacity();
+    const bool shown = node_ && node_->goes_to_next(mine.count);
     if (!shown && mine.count > 0) make_room(mine.count);
     const EntryPlace<T> to = shown ? node_->next() : list_.place();
     const bool ascending = mine.index_bytes == 4

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <thread>
 
+#include "sums/node_lists.hpp"
 #include "sums/sum_oracle.hpp"
 #include "support/catch.hpp"
 #include "support/inproc_ranks.hpp"
@@ -73,6 +74,32 @@ TEST_CASE("ranks of a node merge a part each, and late ranks still find what the
       });
       REQUIRE(check.failure() == "");
     }
+  }
+}
+
+TEST_CASE("short lists are shown with indices of 32 bits, others with 64", "[sums]") {
+  constexpr std::int64_t most = sums::NodeLists<double>::most_short, four_billion = std::int64_t{1} << 32;
+  const std::vector<std::int64_t> sizes = {0, 1, 15, most - 1, most, most + 1, 6 * most};
+  for (const std::int64_t count : {std::int64_t{100000}, four_billion, four_billion + 1, std::int64_t{1} << 45}) {
+    RankCheck check;
+    run_ranks(3, [&](Communicator& comm) {
+      SparseSum sum(comm, {.count = count, .expected_entries = sizes.back(), .algorithm = "shared"});
+      SparseSum gathered(comm, {.count = count, .algorithm = "gather"});
+      for (std::size_t run = 0; run < 2 * sizes.size(); ++run) {
+        // The last element of the array is among them.
+        const std::int64_t size = sizes[(run + static_cast<std::size_t>(2 * comm.rank())) % sizes.size()];
+        std::vector<std::int64_t> indices;
+        for (std::int64_t i = 1; i <= size; ++i) indices.push_back(i == size ? count - 1 : count / (size + 1) * i + comm.rank());
+        const std::vector<double> values(indices.size(), comm.rank() + 0.1);
+        sum.run(SumInput::entries(indices, values));
+        gathered.run(SumInput::entries(indices, values));
+        const SumView<double> one = sum.result<double>(), other = gathered.result<double>();
+        check.that(std::ranges::equal(one.indices, other.indices) && std::ranges::equal(one.values, other.values),
+                   "run " + std::to_string(run));
+        check.that(sum.statistics().algorithm == "shared", "another algorithm");
+      }
+    });
+    REQUIRE(check.failure() == "");
   }
 }
 
