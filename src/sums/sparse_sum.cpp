@@ -386,8 +386,8 @@ class TypedSum final : public SparseSumImpl {
       total += card.entries;
     }
     if (total > std::min({entries_to_merge_first, memory.lists[0].capacity(), memory.lists[1].capacity()})) return;
-    const SumRun<T> run{problem, counts_, own_, arithmetic_.get(), memory, memory_, &*node_, &*across_};
-    across_->slice = merge_slice(run, comm->topology.node_peers());
+    const SumRun<T> work{problem, counts_, own_, arithmetic_.get(), memory, memory_, &*node_, &*across_};
+    across_->slice = merge_slice(work, comm->topology.node_peers());
     across_->own_size = {across_->slice->count, count_blocks(across_->slice->indices, across_->slice->count)};
   }
 
