@@ -57,12 +57,10 @@ void check_operation(const SparseSumConfig& config) {
 
 model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, const SumProblem& problem) {
   model::StepCost cost = row.cost(setting, problem);
-  if (problem.per_node == problem.ranks) return cost;
-  if (has_nodes(problem)) {
+  if (row.needs == Shown::nothing) cost += setting.network.allgather(setting.all, card_bytes);
+  if (row.needs == Shown::nodes) {
     cost.seconds += setting.network.all_to_all(setting.node, 0, problem.per_node).seconds;
     cost += setting.network.allgather(setting.rings, problem.per_node * static_cast<double>(card_bytes) + 16);
-  } else {
-    cost += setting.network.allgather(setting.all, card_bytes);
   }
   return cost;
 }

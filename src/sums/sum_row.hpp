@@ -27,8 +27,8 @@ constexpr std::int64_t block_elements = std::int64_t{1} << block_bits;
 
 constexpr std::size_t card_bytes = 24;  ///< what each rank says of its run in the first control message
 
-/// A node with this many entries or fewer merges its ranks' slices before it says how many it has, so that nodes need not say it
-/// later, how many entries its slices have. To merge them in vain takes less time than that message.
+/// A node with this many entries or fewer merges its ranks' slices before the first control message, which then says how many
+/// entries they have. To merge them in vain takes less time than another message.
 constexpr std::int64_t entries_to_merge_first = 8192;
 
 /// A run, as all ranks know it after their first control message: choices that depend on it alone are the same on every rank.
