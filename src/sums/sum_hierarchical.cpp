@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "collectives/allgatherv.hpp"
 #include "collectives/control.hpp"
@@ -47,6 +48,7 @@ struct HierarchicalSum {
     }
     SumRun<T> work{problem, across.counts, sum, run.arithmetic, across.memory, across.growth};
     const SumFunction<T> function = std::get<SumFunction<T>>(across.row->run);
+    const std::int64_t overflow_in_node = std::exchange(run.arithmetic->overflow, Arithmetic<T>::none);
     // If memory runs out, it does for all these ranks. The others hear of it in step 3.
     try {
       co_await across.growth.grow(across.row->need(problem));
@@ -56,6 +58,9 @@ struct HierarchicalSum {
       across.outcome.set(error.status(), error.what());
       sum = {};
     }
+
+    if (run.arithmetic->overflow != Arithmetic<T>::none) run.arithmetic->overflow += base;
+    run.arithmetic->overflow = std::max(overflow_in_node, run.arithmetic->overflow);
 
     // 3. the sums of all slices
     stage.next(Stage::in_node_allgather);

@@ -128,8 +128,10 @@ TEST_CASE("additions that overflow are the same error on all ranks", "[sums]") {
   check_overflow<std::int64_t>({{{5, 1}}, {{8, 2}, {5, least}, {5, -1}, {2, 1}}, {}},
                                "sum 'hits', rank 1: an addition at index 5, counted from 0, overflows int64: take float64");
   // entries of two ranks
-  check_overflow<std::int32_t>({{{1, 5}, {5, narrow_most}}, {{5, 1}}}, ": an addition at index 5, counted from 0, overflows int32: take int64");
-  check_overflow<std::int64_t>({{{9, least}}, {}, {{3, 4}}, {{9, -1}}, {}}, ": an addition at index 9, counted from 0, overflows int64");
+  check_overflow<std::int32_t>({{{1, 5}, {5, narrow_most}}, {{5, 1}}},
+                               ": an addition at index 5, counted from 0, overflows int32: take int64");
+  check_overflow<std::int64_t>({{{9, least}}, {}, {{3, 4}}, {{9, -1}}, {}},
+                               ": an addition at index 9, counted from 0, overflows int64");
   // and one that the sum would come back from
   check_overflow<std::int64_t>({{{0, most}}, {{0, 1}}, {{0, -1}}}, ": an addition at index 0, counted from 0, overflows int64");
   // in the middle of lists
@@ -137,6 +139,38 @@ TEST_CASE("additions that overflow are the same error on all ranks", "[sums]") {
   for (std::int64_t i = 0; i < 10; ++i) lower.push_back({i, i == 6 ? narrow_most : 1});
   for (std::int64_t i = 0; i < 10; ++i) upper.push_back({i, 1});
   check_overflow<std::int32_t>({lower, upper, upper}, ": an addition at index 6, counted from 0, overflows int32");
+}
+
+TEST_CASE("an overflow has its index in the array, in a node and between nodes", "[sums]") {
+  constexpr int most = std::numeric_limits<int>::max();
+  struct Case {
+    std::vector<std::int64_t> index;  ///< of each rank's entry
+    std::vector<int> value;
+    std::int64_t overflow;
+  };
+  const std::vector<Case> cases = {{{900, 10, 900, 10}, {most, 1, most, 1}, 900},  // between nodes, in the second slice
+                                   {{30, 10, 30, 10}, {most, 1, most, 1}, 30},     // in the first
+                                   {{900, 900, 10, 10}, {most, 1, 1, 1}, 900}};    // in a node
+  for (const char* algorithm : {"hierarchical", "auto", "gather", "split"}) {
+    for (const Case& tried : cases) {
+      SameErrors errors(4);
+      run_ranks(
+          4,
+          [&](Communicator& comm) {
+            SparseSum sum = make<int>(comm, 1000, algorithm);
+            const auto rank = static_cast<std::size_t>(comm.rank());
+            for (int run = 0; run < 2; ++run)  // the second has memory, and merges before nodes meet
+              errors.expect(
+                  comm.rank(), WEIR_ERR_ARGUMENT,
+                  "an addition at index " + std::to_string(tried.overflow) + ", counted from 0, overflows int32", [&] {
+                    sum.run(SumInput::entries(std::vector<std::int64_t>{tried.index[rank]}, std::vector<int>{tried.value[rank]}));
+                  });
+          },
+          {.machine = "node:2 rank:2"});
+      INFO(algorithm << " " << tried.overflow);
+      REQUIRE(errors.failure() == "");
+    }
+  }
 }
 
 TEST_CASE("a checked sum that overflows the caller's array on one rank touches no array", "[sums]") {
