@@ -90,7 +90,7 @@ class NodeLists {
   [[nodiscard]] std::int64_t capacity() const { return capacity_; }
   [[nodiscard]] int rank() const { return rank_; }  ///< this rank
 
-  /// Returns whether a list of so many entries is better written to next() than copied there.
+  /// Returns whether the caller writes a list of `count` entries to next() itself. show() copies shorter ones there.
   [[nodiscard]] bool goes_to_next(std::int64_t count) const { return count > most_short_ && count <= capacity_; }
   /// Returns where this rank's entries for its next run go, of which there may be capacity().
   [[nodiscard]] EntryPlace<T> next() const { return place(lists_.of(rank_) + (1 - shown_) * list_bytes(capacity_), capacity_); }
@@ -166,6 +166,7 @@ template <class T>
   // A list of another rank that is not long is copied first: line after line from another core's cache, a merge would wait for
   // each.
   constexpr std::int64_t entries_to_copy = 8192;
+  static_assert(NodeLists<T>::most_short <= entries_to_copy);
   SumRun<T> of_node = run;
   of_node.problem.ranks = static_cast<int>(peers.size());
   SumMemory<T>& memory = run.memory;
@@ -183,7 +184,7 @@ template <class T>
     } else {
       const ShownList<T> list = run.node->shown(static_cast<int>(rank), run.counts[static_cast<std::size_t>(peers[rank])]);
       const auto [first, last] = range_in(list);
-      if (list.is_short() || last - first <= entries_to_copy) {
+      if (last - first <= entries_to_copy) {
         const EntryPlace<T> copy = memory.lists[0].place().from(entries);
         list.copy(first, last, copy);
         part = copy.first(last - first);

@@ -31,7 +31,6 @@ struct SumCard {
   std::int16_t shown = 0;  ///< its entries are in shared memory
 };
 static_assert(sizeof(SumCard) == card_bytes);
-constexpr std::size_t words_of_card = sizeof(SumCard) / sizeof(std::int64_t), words_of_slice = 2;
 
 /// Returns for how many entries of a rank a node has shared memory.
 std::int64_t shown_entries(const SparseSumConfig& config) {
@@ -258,9 +257,9 @@ class TypedSum final : public SparseSumImpl {
     const std::size_t nodes = topology.local_rank_peers().size();
     across_memory_.emplace(static_cast<int>(nodes), owner_);
     across_.emplace(across_memory_->memory, *across_memory_, nodes);
-    node_words_.resize(topology.node_peers().size() * words_of_card + words_of_slice);
-    all_words_.resize(nodes * node_words_.size());
-    word_scratch_.resize(all_words_.size());
+    node_cards_.resize(topology.node_peers().size() + 1);
+    all_cards_.resize(nodes * node_cards_.size());
+    all_cards_scratch_.resize(all_cards_.size());
   }
 
   task<void> execute() {
@@ -359,18 +358,17 @@ class TypedSum final : public SparseSumImpl {
   /// Exchanges the cards of all nodes, and the sizes of the slices that are merged by now.
   task<void> exchange_cards_of_nodes(const SumProblem& problem) {
     const std::span<const int> node = comm->topology.node_peers();
-    const std::size_t card_words = node.size() * words_of_card;
     merge_first(problem);
-    std::copy_n(&cards_[static_cast<std::size_t>(node[0])], node.size(), reinterpret_cast<SumCard*>(node_words_.data()));
-    std::copy_n(across_->own_size.data(), words_of_slice, &node_words_[card_words]);
-    co_await allgather_control(channel().group(comm->topology.local_rank_peers()),
-                               reinterpret_cast<const std::byte*>(node_words_.data()),
-                               static_cast<std::int64_t>(node_words_.size() * sizeof(std::int64_t)),
-                               reinterpret_cast<std::byte*>(all_words_.data()), reinterpret_cast<std::byte*>(word_scratch_.data()));
+    std::copy_n(&cards_[static_cast<std::size_t>(node[0])], node.size(), node_cards_.begin());
+    node_cards_.back() = {across_->own_size[0], across_->own_size[1]};
+    co_await allgather_control(
+        channel().group(comm->topology.local_rank_peers()), reinterpret_cast<const std::byte*>(node_cards_.data()),
+        static_cast<std::int64_t>(node_cards_.size() * sizeof(SumCard)), reinterpret_cast<std::byte*>(all_cards_.data()),
+        reinterpret_cast<std::byte*>(all_cards_scratch_.data()));
     for (std::size_t i = 0; i < across_->sizes.size(); ++i) {
-      const std::int64_t* const words = &all_words_[i * node_words_.size()];
-      std::copy_n(reinterpret_cast<const SumCard*>(words), node.size(), &cards_[i * node.size()]);
-      std::copy_n(words + card_words, words_of_slice, across_->sizes[i].data());
+      const SumCard* const cards = &all_cards_[i * node_cards_.size()];
+      std::copy_n(cards, node.size(), &cards_[i * node.size()]);
+      across_->sizes[i] = {cards[node.size()].entries, cards[node.size()].blocks};
     }
   }
   /// Merges this rank's slice of the node's lists if they are short and there is memory. All ranks of the node do, or none.
@@ -459,7 +457,7 @@ class TypedSum final : public SparseSumImpl {
   // For one run:
   SumCard card_;
   std::vector<SumCard> cards_, card_scratch_;
-  std::vector<std::int64_t> node_words_, all_words_, word_scratch_;  // cards and sizes of slices, of this node and of all
+  std::vector<SumCard> node_cards_, all_cards_, all_cards_scratch_;  // of nodes, with one for a slice of each
   std::vector<std::int64_t> counts_;
   EntryMemory<T> list_, spare_;
   Entries<T> own_;  // in list_ or in shared memory

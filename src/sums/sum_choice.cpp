@@ -60,7 +60,7 @@ model::StepCost cost_of_sum(const SumRow& row, const model::Setting& setting, co
   if (row.needs == Shown::nothing) cost += setting.network.allgather(setting.all, card_bytes);
   if (row.needs == Shown::nodes) {
     cost.seconds += setting.network.all_to_all(setting.node, 0, problem.per_node).seconds;
-    cost += setting.network.allgather(setting.rings, problem.per_node * static_cast<double>(card_bytes) + 16);
+    cost += setting.network.allgather(setting.rings, (problem.per_node + 1) * static_cast<double>(card_bytes));
   }
   return cost;
 }
