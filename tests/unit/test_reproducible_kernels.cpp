@@ -185,6 +185,8 @@ TEMPLATE_TEST_CASE("totals of infinities, NaN, zeros and what overflows", "[kern
   REQUIRE(total_of({most, most, -most, -most, 1}) == 0);
   REQUIRE(total_of({most, -most}) == 0);
   REQUIRE(total_of({most, most}) == static_cast<double>(most) * 2);
+  const T below_most = std::nextafter(most, T{0});
+  REQUIRE(total_of({most, -below_most}) == static_cast<double>(most) - static_cast<double>(below_most));
   // 2^53 + 1 + 2^-30 is above the tie between 2^53 and 2^53 + 2.
   REQUIRE(total_of({T(0x1p53), 1}) == 0x1p53);
   REQUIRE(total_of({T(0x1p53), 1, T(0x1p-30)}) == 0x1p53 + 2);
