@@ -257,9 +257,10 @@ class TypedSum final : public SparseSumImpl {
     const std::size_t nodes = topology.local_rank_peers().size();
     across_memory_.emplace(static_cast<int>(nodes), owner_);
     across_.emplace(across_memory_->memory, *across_memory_, nodes);
-    node_cards_.resize(topology.node_peers().size() + 1);
-    all_cards_.resize(nodes * node_cards_.size());
-    all_cards_scratch_.resize(all_cards_.size());
+    const std::size_t bytes = (topology.node_peers().size() + 1) * card_bytes + most_carried_bytes / nodes;
+    node_message_.resize(bytes);
+    node_messages_.resize(nodes * bytes);
+    node_messages_scratch_.resize(nodes * bytes);
   }
 
   task<void> execute() {
@@ -286,7 +287,7 @@ class TypedSum final : public SparseSumImpl {
                        node_ ? &*node_ : nullptr,
                        across_ ? &*across_ : nullptr};
         if (row->needs == Shown::nodes) {
-          across_->row = choice.across;
+          across_->row = across_->carried.first != nullptr ? find_sum("gather") : choice.across;
           across_memory_->use(channel().group(comm->topology.local_rank_peers()));
         }
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
@@ -355,22 +356,49 @@ class TypedSum final : public SparseSumImpl {
       counts_[static_cast<std::size_t>(node[i])] = card.entries;
     }
   }
-  /// Exchanges the cards of all nodes, and the sizes of the slices that are merged by now.
+  /// Exchanges the cards of all nodes, the sizes of the slices that are merged by now, and slices that there is room for.
   task<void> exchange_cards_of_nodes(const SumProblem& problem) {
     const std::span<const int> node = comm->topology.node_peers();
     merge_first(problem);
-    std::copy_n(&cards_[static_cast<std::size_t>(node[0])], node.size(), node_cards_.begin());
-    node_cards_.back() = {across_->own_size[0], across_->own_size[1]};
-    co_await allgather_control(
-        channel().group(comm->topology.local_rank_peers()), reinterpret_cast<const std::byte*>(node_cards_.data()),
-        static_cast<std::int64_t>(node_cards_.size() * sizeof(SumCard)), reinterpret_cast<std::byte*>(all_cards_.data()),
-        reinterpret_cast<std::byte*>(all_cards_scratch_.data()));
+    const std::int64_t cards_bytes = (std::ssize(node) + 1) * static_cast<std::int64_t>(card_bytes),
+                       bytes = cards_bytes + across_->room;
+    SumCard* const cards = reinterpret_cast<SumCard*>(node_message_.data());
+    std::copy_n(&cards_[static_cast<std::size_t>(node[0])], node.size(), cards);
+    cards[node.size()] = {across_->own_size[0], across_->own_size[1]};
+    if (across_->slice && slice_bytes(across_->own_size[0]) <= across_->room)
+      encode_entries(*across_->slice, 0, own_slice(), node_message_.data() + cards_bytes);
+    co_await allgather_control(channel().group(comm->topology.local_rank_peers()), node_message_.data(), bytes,
+                               node_messages_.data(), node_messages_scratch_.data());
     for (std::size_t i = 0; i < across_->sizes.size(); ++i) {
-      const SumCard* const cards = &all_cards_[i * node_cards_.size()];
-      std::copy_n(cards, node.size(), &cards_[i * node.size()]);
-      across_->sizes[i] = {cards[node.size()].entries, cards[node.size()].blocks};
+      const SumCard* const of_node = reinterpret_cast<const SumCard*>(node_messages_.data() + static_cast<std::int64_t>(i) * bytes);
+      std::copy_n(of_node, node.size(), &cards_[i * node.size()]);
+      across_->sizes[i] = {of_node[node.size()].entries, of_node[node.size()].blocks};
     }
+    take_carried({node_messages_.data() + cards_bytes, bytes});
   }
+  /// Notes whether all slices have come with the cards, and how much room the next ones get.
+  void take_carried(const CarriedMessages& messages) {
+    across_->carried = {};
+    const std::int64_t had = across_->carried_bytes = std::exchange(across_->room, 0);
+    if (!across_->knows_sizes()) return;
+    std::int64_t largest = 0, total = 0;
+    for (const auto& size : across_->sizes) {
+      const std::int64_t bytes = slice_bytes(size[0]);
+      largest = std::max(largest, bytes);
+      total += bytes;
+    }
+    if (largest <= had) across_->carried = messages;
+    // The next slices may be somewhat longer. Padding may not take longer than the messages that are saved.
+    constexpr std::int64_t slack = 128, most_padding = 8192;
+    const std::int64_t nodes = std::ssize(across_->sizes), room = (largest + largest / 8) / 8 * 8 + (largest > 0 ? slack : 0);
+    if (nodes * room <= std::min(most_carried_bytes, 2 * total + most_padding)) across_->room = room;
+  }
+  /// Returns how many elements this rank's slice has.
+  [[nodiscard]] std::int64_t own_slice() const {
+    const auto ranks = static_cast<int>(comm->topology.node_peers().size());
+    return slice_begin(config.count, node_->rank() + 1, ranks) - slice_begin(config.count, node_->rank(), ranks);
+  }
+  [[nodiscard]] std::int64_t slice_bytes(std::int64_t entries) const { return message_bytes<T>(entries, own_slice()); }
   /// Merges this rank's slice of the node's lists if they are short and there is memory. All ranks of the node do, or none.
   void merge_first(const SumProblem& problem) {
     across_->slice.reset();
@@ -441,6 +469,12 @@ class TypedSum final : public SparseSumImpl {
     statistics.entries_total = problem.total;
     statistics.entries_sum = result_.count;
     count_traffic(statistics);
+    if (!across_) return;
+    const std::int64_t carried = across_->carried_bytes * (std::ssize(across_->sizes) - 1);
+    statistics.payload_bytes_sent += carried;
+    statistics.payload_bytes_received += carried;
+    statistics.control_bytes_sent -= carried;
+    statistics.control_bytes_received -= carried;
   }
 
   const SumRow* row_;  // null: automatic
@@ -457,7 +491,7 @@ class TypedSum final : public SparseSumImpl {
   // For one run:
   SumCard card_;
   std::vector<SumCard> cards_, card_scratch_;
-  std::vector<SumCard> node_cards_, all_cards_, all_cards_scratch_;  // of nodes, with one for a slice of each
+  std::vector<std::byte> node_message_, node_messages_, node_messages_scratch_;  // cards, one for a slice, and the slice
   std::vector<std::int64_t> counts_;
   EntryMemory<T> list_, spare_;
   Entries<T> own_;  // in list_ or in shared memory

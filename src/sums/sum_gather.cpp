@@ -16,11 +16,16 @@ struct GatherSum {
     // 1. gather: the block of rank (me + i) mod P at offset[i]
     StageScope stage = channel.stage(Stage::allgatherv);
     std::byte* const blocks = memory.messages[0].data();
-    memory.offset[0] = 0;
-    for (int i = 0; i < ranks; ++i)
-      memory.offset[at(i) + 1] = memory.offset[at(i)] + message_bytes<T>(run.counts[at((me + i) % ranks)], count, repeats);
-    encode_entries(run.own, 0, count, blocks, repeats);
-    co_await gather_messages(channel, memory.offset, blocks);
+    if (run.carried.first == nullptr) {
+      memory.offset[0] = 0;
+      for (int i = 0; i < ranks; ++i)
+        memory.offset[at(i) + 1] = memory.offset[at(i)] + message_bytes<T>(run.counts[at((me + i) % ranks)], count, repeats);
+      encode_entries(run.own, 0, count, blocks, repeats);
+      co_await gather_messages(channel, memory.offset, blocks);
+    }
+    const auto block_of = [&](int rank) {
+      return run.carried.first != nullptr ? run.carried.of(rank) : blocks + memory.offset[at((rank - me + ranks) % ranks)];
+    };
 
     // 2. merge, the list of rank r at gathered[r]
     stage.next(Stage::sum);
@@ -33,8 +38,7 @@ struct GatherSum {
       if (rank == me)
         memory.parts[at(rank)].entries = run.own;
       else
-        decode_entries(blocks + memory.offset[at((rank - me + ranks) % ranks)], entries, 0, count, list.indices.data() + begin,
-                       list.values.data() + begin, repeats);
+        decode_entries(block_of(rank), entries, 0, count, list.indices.data() + begin, list.values.data() + begin, repeats);
       begin += entries;
     }
     co_return merge_parts(run, std::span<const std::int64_t>(memory.gathered));

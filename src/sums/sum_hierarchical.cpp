@@ -47,6 +47,7 @@ struct HierarchicalSum {
       problem.largest_blocks = std::max(problem.largest_blocks, blocks);
     }
     SumRun<T> work{problem, across.counts, sum, run.arithmetic, across.memory, across.growth};
+    work.carried = across.carried;
     const SumFunction<T> function = std::get<SumFunction<T>>(across.row->run);
     const std::int64_t overflow_in_node = std::exchange(run.arithmetic->overflow, Arithmetic<T>::none);
     // If memory runs out, it does for all these ranks. The others hear of it in step 3.
@@ -115,6 +116,13 @@ SumProblem expected_across(const SumProblem& problem) {
   return across;
 }
 
+/// Returns the bytes of a slice if all of them are expected to travel with the cards, and 0 if not.
+double carried_bytes(const SumProblem& problem, const SumProblem& across) {
+  if (problem.keeps_terms || problem.total > entries_to_merge_first * across.ranks) return 0;
+  const double bytes = expected_bytes(static_cast<double>(across.largest), static_cast<double>(across.count), problem.value_size);
+  return across.ranks * bytes <= static_cast<double>(most_carried_bytes) ? bytes : 0;
+}
+
 model::Setting setting_across(const model::Setting& setting) {
   model::Setting across = setting;
   across.all = setting.rings;
@@ -134,8 +142,19 @@ model::StepCost cost_of_hierarchical(const model::Setting& setting, const SumPro
   model::StepCost cost;
   cost.seconds = merge_seconds(setting, of_node, list / per_node, count / per_node);
   if (has_nodes(problem)) {
-    if (problem.total > entries_to_merge_first * (problem.ranks / per_node)) cost += setting.network.allgather(setting.rings, 16);
-    cost += choose_across(setting, problem).cost(setting_across(setting), expected_across(problem));
+    const SumProblem across = expected_across(problem);
+    if (problem.total > entries_to_merge_first * across.ranks) cost += setting.network.allgather(setting.rings, 16);
+    const double carried = carried_bytes(problem, across);
+    const SumRow& row = carried > 0 ? *find_sum("gather") : choose_across(setting, problem);
+    cost += row.cost(setting_across(setting), across);
+    if (carried > 0) {
+      const double cards = (per_node + 1) * static_cast<double>(card_bytes);
+      model::StepCost apart = setting.network.allgather(setting.rings, cards);
+      apart += setting.network.allgather(setting.rings, carried);
+      const model::StepCost together = setting.network.allgather(setting.rings, cards + carried);
+      cost.seconds -= apart.seconds - together.seconds;
+      cost.steps -= apart.steps - together.steps;
+    }
   }
   // The sum is copied twice. `fill` was measured with elements of 4 bytes.
   const double sum = expected_union(static_cast<double>(problem.total), problem.ranks, count);

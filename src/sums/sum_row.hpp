@@ -31,6 +31,10 @@ constexpr std::size_t card_bytes = 24;  ///< what each rank says of its run in t
 /// entries they have. To merge them in vain takes less time than another message.
 constexpr std::int64_t entries_to_merge_first = 8192;
 
+/// Slices that are merged by then travel with that message if those of all nodes fit into this many bytes. They would otherwise
+/// cost log2 of the nodes messages more.
+constexpr std::int64_t most_carried_bytes = 32768;
+
 /// A run, as all ranks know it after their first control message: choices that depend on it alone are the same on every rank.
 struct SumProblem {
   int ranks = 1;
@@ -99,6 +103,14 @@ class NodeLists;
 template <class T>
 struct SumAcross;
 
+/// Messages of all ranks that have come with their cards.
+struct CarriedMessages {
+  [[nodiscard]] const std::byte* of(int rank) const { return first + rank * stride; }
+
+  const std::byte* first = nullptr;  ///< null: none have come
+  std::int64_t stride = 0;
+};
+
 /// What an algorithm works with.
 template <class T>
 struct SumRun {
@@ -110,6 +122,7 @@ struct SumRun {
   SumGrowth& growth;
   NodeLists<T>* node = nullptr;    ///< set if problem.per_node is
   SumAcross<T>* across = nullptr;  ///< set if the row needs Shown::nodes
+  CarriedMessages carried{};       ///< for `gather`: the entries of all ranks
 };
 
 /// Samples that each rank gives of its indices, so that regions balance. Every rank sorts all of them, so more would cost more than
@@ -158,6 +171,10 @@ struct SumAcross {
   /// The same of each of these ranks. -1: not merged yet
   std::vector<std::array<std::int64_t, 2>> sizes, sizes_scratch;
   std::vector<std::int64_t> counts;
+  CarriedMessages carried;  ///< the slices of all of these ranks, as `gather` would send them
+  /// The bytes that each rank's message has for its slice, in the next run and in this one. They follow from the slices of the run
+  /// before, so that they are the same on all of these ranks.
+  std::int64_t room = 0, carried_bytes = 0;
   detail::Outcome outcome;
   detail::AgreementWords agreement;
 };

@@ -138,6 +138,50 @@ TEST_CASE("nodes with few entries merge before they know of the others, and node
   }
 }
 
+TEST_CASE("short slices travel with the cards, as far as those of the last run have left room", "[sums]") {
+  struct Lists {
+    int entries;    // of each rank, spread evenly
+    bool one_node;  // the others have none
+    bool carried;   // on four nodes of two ranks
+  };
+  const std::vector<Lists> runs = {{900, false, false}, {900, false, false}, {20, false, false}, {20, false, true},
+                                   {21, false, true},   {40, false, false},  {40, false, true},  {40, true, true},
+                                   {40, true, true},    {4, false, true},    {4, false, true},   {20, false, false},
+                                   {0, false, true},    {0, false, true},    {2, false, false},  {0, false, true},
+                                   {500, true, false},  {500, true, false},  {20, false, false}, {20, false, true}};
+  for (const char* machine : {"node:4 rank:2", "node:2 rank:4", "node:5 rank:2"}) {
+    const Topology places(synthetic_machine(machine), 0);
+    RankCheck check;
+    run_ranks(ranks_of(machine),
+              [&](Communicator& comm) {
+                constexpr std::int64_t count = 100000;
+                SparseSum sum(comm, {.count = count, .expected_entries = 900, .algorithm = "hierarchical"});
+                SparseSum gathered(comm, {.count = count, .algorithm = "gather"});
+                const bool four = places.node_count() == 4;
+                for (std::size_t run = 0; run < runs.size(); ++run) {
+                  const bool empty = runs[run].one_node && places.node_of(comm.rank()) != 1;
+                  std::vector<std::int64_t> indices(empty ? 0 : static_cast<std::size_t>(runs[run].entries));
+                  for (std::size_t i = 0; i < indices.size(); ++i)
+                    indices[i] = static_cast<std::int64_t>(i) * count / std::ssize(indices) + comm.rank();
+                  const std::vector<double> values(indices.size(), 0.1 * (comm.rank() + 1));
+                  sum.run(SumInput::entries(indices, values));
+                  gathered.run(SumInput::entries(indices, values));
+                  const SumView<double> one = sum.result<double>(), other = gathered.result<double>();
+                  const std::string text = std::string(machine) + ", run " + std::to_string(run);
+                  check.that(std::ranges::equal(one.indices, other.indices) && std::ranges::equal(one.values, other.values), text);
+                  const auto& messages = sum.statistics().messages_sent;
+                  const bool carried =
+                      std::accumulate(messages.begin(), messages.end(), std::int64_t{0}) == 2;  // log2 of the nodes
+                  check.that(!four || carried == runs[run].carried, text + ": the messages");
+                  check.that(!four || runs[run].entries == 0 || runs[run].one_node || sum.statistics().payload_bytes_sent > 0,
+                             text + ": the payload");
+                }
+              },
+              {.machine = machine});
+    REQUIRE(check.failure() == "");
+  }
+}
+
 TEST_CASE("what the lists of a node have in common crosses the network once", "[sums]") {
   RankCheck check;
   run_ranks(16,
