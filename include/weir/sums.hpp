@@ -126,10 +126,11 @@ struct SumView {
 /// would overflow. Nothing has changed then: no array on any rank is touched, and the result is empty.
 ///
 /// Memory grows with the entries of all ranks together: about 2 (8 + size of an element) bytes for each entry of the ranks' lists
-/// (or with split and hash of a rank's share), and as much for each entry of the result. If ranks give more entries than expected, memory
-/// grows, and rank 0 logs it once. Without that, runs with a named algorithm allocate nothing, with these exceptions: `auto` may
-/// allocate when it first changes to another algorithm. A reduce-scatter, a reproducible sum, `hash`, `blocks`, and `split` on more
-/// than 16 ranks may allocate when a rank's part has more entries than before. What has grown stays.
+/// (or with split and hash of a rank's share), and as much for each entry of the result. If ranks give more entries than expected,
+/// memory grows, and rank 0 logs it once. Without that, runs with a named algorithm allocate nothing, with these exceptions:
+/// `auto` may allocate when it first changes to another algorithm. A reduce-scatter, a reproducible sum, `hash`, `blocks`,
+/// `hierarchical`, and `split` on more than 16 ranks may allocate when a rank's part has more entries than before, and
+/// `hierarchical` in its second run. What has grown stays.
 ///
 /// Wrong arguments on one rank are the same Error(WEIR_ERR_ARGUMENT) on all ranks, and so is a lack of memory (WEIR_ERR_MEMORY).
 /// Nothing has changed then, and the next run is as any other. Thread-safety: as for plans.

@@ -106,7 +106,8 @@ class TypedSum final : public SparseSumImpl {
   [[nodiscard]] RawView result() const override { return {result_.indices, result_.values, result_.count}; }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return list_.bytes() + spare_.bytes() + memory_.bytes() + (across_memory_ ? across_memory_->bytes() : 0);
+    return list_.bytes() + spare_.bytes() + memory_.bytes() + (across_memory_ ? across_memory_->bytes() : 0) +
+           std::ssize(node_message_) + std::ssize(node_messages_) + std::ssize(node_messages_scratch_);
   }
 
  private:
@@ -286,8 +287,9 @@ class TypedSum final : public SparseSumImpl {
                        memory_,
                        node_ ? &*node_ : nullptr,
                        across_ ? &*across_ : nullptr};
+        if (across_ && row->needs != Shown::nodes) across_->room = 0;
         if (row->needs == Shown::nodes) {
-          across_->row = across_->carried.first != nullptr ? find_sum("gather") : choice.across;
+          across_->row = across_->carried.first != nullptr ? &gather_sum_row : choice.across;
           across_memory_->use(channel().group(comm->topology.local_rank_peers()));
         }
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
@@ -379,7 +381,7 @@ class TypedSum final : public SparseSumImpl {
   /// Notes whether all slices have come with the cards, and how much room the next ones get.
   void take_carried(const CarriedMessages& messages) {
     across_->carried = {};
-    const std::int64_t had = across_->carried_bytes = std::exchange(across_->room, 0);
+    const std::int64_t had = std::exchange(across_->room, 0);
     if (!across_->knows_sizes()) return;
     std::int64_t largest = 0, total = 0;
     for (const auto& size : across_->sizes) {
@@ -388,10 +390,7 @@ class TypedSum final : public SparseSumImpl {
       total += bytes;
     }
     if (largest <= had) across_->carried = messages;
-    // The next slices may be somewhat longer. Padding may not take longer than the messages that are saved.
-    constexpr std::int64_t slack = 128, most_padding = 8192;
-    const std::int64_t nodes = std::ssize(across_->sizes), room = (largest + largest / 8) / 8 * 8 + (largest > 0 ? slack : 0);
-    if (nodes * room <= std::min(most_carried_bytes, 2 * total + most_padding)) across_->room = room;
+    across_->room = room_for_slices(largest, total, std::ssize(across_->sizes));
   }
   /// Returns how many elements this rank's slice has.
   [[nodiscard]] std::int64_t own_slice() const {
@@ -469,12 +468,21 @@ class TypedSum final : public SparseSumImpl {
     statistics.entries_total = problem.total;
     statistics.entries_sum = result_.count;
     count_traffic(statistics);
-    if (!across_) return;
-    const std::int64_t carried = across_->carried_bytes * (std::ssize(across_->sizes) - 1);
-    statistics.payload_bytes_sent += carried;
-    statistics.payload_bytes_received += carried;
-    statistics.control_bytes_sent -= carried;
-    statistics.control_bytes_received -= carried;
+    if (row == nullptr || row->needs != Shown::nodes || across_->carried.first == nullptr) return;
+    // As allgather_control has passed the slices on, beginning with this rank's.
+    const int nodes = comm->topology.node_count(), node = comm->topology.node_of(rank());
+    const auto bytes_of = [&](int i) { return slice_bytes(across_->sizes[static_cast<std::size_t>((node + i) % nodes)][0]); };
+    std::int64_t sent = 0, received = 0;
+    for (int distance = 1; distance < nodes; distance *= 2) {
+      for (int i = 0; i < std::min(distance, nodes - distance); ++i) {
+        sent += bytes_of(i);
+        received += bytes_of(distance + i);
+      }
+    }
+    statistics.payload_bytes_sent += sent;
+    statistics.payload_bytes_received += received;
+    statistics.control_bytes_sent -= sent;
+    statistics.control_bytes_received -= received;
   }
 
   const SumRow* row_;  // null: automatic
@@ -491,7 +499,8 @@ class TypedSum final : public SparseSumImpl {
   // For one run:
   SumCard card_;
   std::vector<SumCard> cards_, card_scratch_;
-  std::vector<std::byte> node_message_, node_messages_, node_messages_scratch_;  // cards, one for a slice, and the slice
+  // the node's cards, a card of the slice, and room for the slice
+  std::vector<std::byte> node_message_, node_messages_, node_messages_scratch_;
   std::vector<std::int64_t> counts_;
   EntryMemory<T> list_, spare_;
   Entries<T> own_;  // in list_ or in shared memory

@@ -49,15 +49,23 @@ SumNeed need_of_gather(const SumProblem& problem) {
   return {{problem.total, problem.total, 0}, {problem.message_bytes(problem.total, problem.ranks), 0}};
 }
 
+double entries_of_list(const SumProblem& problem) { return static_cast<double>(problem.total) / problem.ranks; }
+
 model::StepCost cost_of_gather(const model::Setting& setting, const SumProblem& problem) {
-  const Rates rates = rates_of_sums(setting.machine);
-  const double count = static_cast<double>(problem.count), list = static_cast<double>(problem.total) / problem.ranks;
-  model::StepCost cost = gather_blocks(setting, expected_bytes(list, count, problem.value_size));
-  cost.seconds += list / rates.encode + (problem.ranks - 1) * list / rates.decode + merge_seconds(setting, problem, list, count);
+  const double bytes = expected_bytes(entries_of_list(problem), static_cast<double>(problem.count), problem.value_size);
+  model::StepCost cost = gather_blocks(setting, bytes);
+  cost.seconds += gather_seconds(setting, problem);
   return cost;
 }
 
 }  // namespace
+
+double gather_seconds(const model::Setting& setting, const SumProblem& problem) {
+  const Rates rates = rates_of_sums(setting.machine);
+  const double list = entries_of_list(problem);
+  return list / rates.encode + (problem.ranks - 1) * list / rates.decode +
+         merge_seconds(setting, problem, list, static_cast<double>(problem.count));
+}
 
 extern const SumRow gather_sum_row{.name = "gather",
                                    .description = "gathers all entries on all ranks, and merges them everywhere",

@@ -52,7 +52,9 @@ struct HierarchicalSum {
     const std::int64_t overflow_in_node = std::exchange(run.arithmetic->overflow, Arithmetic<T>::none);
     // If memory runs out, it does for all these ranks. The others hear of it in step 3.
     try {
-      co_await across.growth.grow(across.row->need(problem));
+      SumNeed need = across.row->need(problem);
+      if (work.carried.first != nullptr) need.bytes = {};
+      co_await across.growth.grow(need);
       sum = co_await function(peers, work);
     } catch (const Error& error) {
       if (error.status() != WEIR_ERR_MEMORY) throw;
@@ -116,11 +118,12 @@ SumProblem expected_across(const SumProblem& problem) {
   return across;
 }
 
-/// Returns the bytes of a slice if all of them are expected to travel with the cards, and 0 if not.
-double carried_bytes(const SumProblem& problem, const SumProblem& across) {
-  if (problem.keeps_terms || problem.total > entries_to_merge_first * across.ranks) return 0;
-  const double bytes = expected_bytes(static_cast<double>(across.largest), static_cast<double>(across.count), problem.value_size);
-  return across.ranks * bytes <= static_cast<double>(most_carried_bytes) ? bytes : 0;
+/// Returns the room for slices that are expected to travel with the cards, in bytes, and 0 if none are.
+std::int64_t expected_room(const SumProblem& problem, const SumProblem& across) {
+  if (problem.total > entries_to_merge_first * across.ranks) return 0;
+  const auto bytes = static_cast<std::int64_t>(
+      expected_bytes(static_cast<double>(across.largest), static_cast<double>(across.count), problem.value_size));
+  return room_for_slices(bytes, across.ranks * bytes, across.ranks);
 }
 
 model::Setting setting_across(const model::Setting& setting) {
@@ -144,16 +147,13 @@ model::StepCost cost_of_hierarchical(const model::Setting& setting, const SumPro
   if (has_nodes(problem)) {
     const SumProblem across = expected_across(problem);
     if (problem.total > entries_to_merge_first * across.ranks) cost += setting.network.allgather(setting.rings, 16);
-    const double carried = carried_bytes(problem, across);
-    const SumRow& row = carried > 0 ? *find_sum("gather") : choose_across(setting, problem);
-    cost += row.cost(setting_across(setting), across);
-    if (carried > 0) {
-      const double cards = (per_node + 1) * static_cast<double>(card_bytes);
-      model::StepCost apart = setting.network.allgather(setting.rings, cards);
-      apart += setting.network.allgather(setting.rings, carried);
-      const model::StepCost together = setting.network.allgather(setting.rings, cards + carried);
-      cost.seconds -= apart.seconds - together.seconds;
-      cost.steps -= apart.steps - together.steps;
+    if (const std::int64_t room = expected_room(problem, across); room > 0) {
+      cost += setting.network.allgather(setting.rings, static_cast<double>(room));
+      const model::StepCost saved = setting.network.allgather(setting.rings, 0);
+      cost.seconds += gather_seconds(setting_across(setting), across) - saved.seconds;
+      cost.steps -= saved.steps;
+    } else {
+      cost += choose_across(setting, problem).cost(setting_across(setting), across);
     }
   }
   // The sum is copied twice. `fill` was measured with elements of 4 bytes.

@@ -31,9 +31,18 @@ constexpr std::size_t card_bytes = 24;  ///< what each rank says of its run in t
 /// entries they have. To merge them in vain takes less time than another message.
 constexpr std::int64_t entries_to_merge_first = 8192;
 
-/// Slices that are merged by then travel with that message if those of all nodes fit into this many bytes. They would otherwise
-/// cost log2 of the nodes messages more.
+/// Slices that are merged before the first control message travel in it, which saves log2 of the nodes messages, if the room for
+/// those of all nodes is at most this many bytes.
 constexpr std::int64_t most_carried_bytes = 32768;
+
+/// Returns the room for the slice of each node, in bytes, if those of `nodes` nodes take `largest` at most and `total` together.
+/// The next ones may be somewhat longer. Returns 0 if the padding would take longer than the messages that are saved.
+[[nodiscard]] constexpr std::int64_t room_for_slices(std::int64_t largest, std::int64_t total, std::int64_t nodes) {
+  constexpr std::int64_t slack = 128, most_padding = 8192;
+  if (largest == 0) return 0;
+  const std::int64_t room = (largest + largest / 8 + slack) / 8 * 8;
+  return nodes * room <= std::min(most_carried_bytes, 2 * total + most_padding) ? room : 0;
+}
 
 /// A run, as all ranks know it after their first control message: choices that depend on it alone are the same on every rank.
 struct SumProblem {
@@ -172,12 +181,13 @@ struct SumAcross {
   std::vector<std::array<std::int64_t, 2>> sizes, sizes_scratch;
   std::vector<std::int64_t> counts;
   CarriedMessages carried;  ///< the slices of all of these ranks, as `gather` would send them
-  /// The bytes that each rank's message has for its slice, in the next run and in this one. They follow from the slices of the run
-  /// before, so that they are the same on all of these ranks.
-  std::int64_t room = 0, carried_bytes = 0;
+  std::int64_t room = 0;    ///< room_for_slices() of the last run, the same on all of these ranks
   detail::Outcome outcome;
   detail::AgreementWords agreement;
 };
+
+/// The row that takes carried messages.
+extern const SumRow gather_sum_row;
 
 /// Makes the functions of a row from a template that has them: Algorithm<T>::run.
 template <template <class> class Algorithm>
@@ -234,6 +244,8 @@ class SumChoices {
 [[nodiscard]] double expected_bytes(double entries, double range, std::int64_t value_size);
 /// Returns the cost of gathering a block of `bytes` from every rank, by allgatherv or, if blocks are long, by allgatherv_ring.
 [[nodiscard]] model::StepCost gather_blocks(const model::Setting& setting, double bytes);
+/// Returns the seconds of `gather` without its messages.
+[[nodiscard]] double gather_seconds(const model::Setting& setting, const SumProblem& problem);
 /// Returns the seconds of merge_parts with `entries` from every rank, all in the same `range`.
 [[nodiscard]] double merge_seconds(const model::Setting& setting, const SumProblem& problem, double entries, double range);
 

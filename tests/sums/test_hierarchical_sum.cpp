@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "sums/entry_code.hpp"
 #include "sums/sum_oracle.hpp"
 #include "sums/sum_row.hpp"
 #include "support/catch.hpp"
@@ -173,13 +174,49 @@ TEST_CASE("short slices travel with the cards, as far as those of the last run h
                   const bool carried =
                       std::accumulate(messages.begin(), messages.end(), std::int64_t{0}) == 2;  // log2 of the nodes
                   check.that(!four || carried == runs[run].carried, text + ": the messages");
-                  check.that(!four || runs[run].entries == 0 || runs[run].one_node || sum.statistics().payload_bytes_sent > 0,
-                             text + ": the payload");
+                  if (!four || !carried || runs[run].one_node || runs[run].entries % 2 != 0) continue;
+                  const std::int64_t slice = sums::message_bytes<double>(runs[run].entries, count / 2);
+                  check.that(sum.statistics().payload_bytes_sent == 3 * slice, text + ": payload sent");
+                  check.that(sum.statistics().payload_bytes_received == 3 * slice, text + ": payload received");
                 }
               },
               {.machine = machine});
     REQUIRE(check.failure() == "");
   }
+}
+
+TEST_CASE("a run after a reduce-scatter or a wrong call has no room for slices, and the next one has", "[sums]") {
+  RankCheck check;
+  run_ranks(8,
+            [&](Communicator& comm) {
+              SparseSum sum(comm, {.count = 1000, .expected_entries = 20, .algorithm = "hierarchical"});
+              std::vector<std::int64_t> indices(20);
+              for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int64_t>(i) * 50 + comm.rank();
+              const std::vector<double> values(indices.size(), 1);
+              const auto run = [&](std::int64_t messages, const char* text) {
+                sum.run(SumInput::entries(indices, values));
+                const auto& sent = sum.statistics().messages_sent;
+                check.that(sum.statistics().entries_sum == 160, text);
+                check.that(messages == 0 || std::accumulate(sent.begin(), sent.end(), std::int64_t{0}) == messages, text);
+              };
+              const auto run_twice = [&](const char* text) {
+                run(4, text);  // cards and slices, in log2 of the nodes messages each
+                run(2, text);
+              };
+              run(0, "the first run");  // memory grows
+              run(2, "the second run");
+              sum.run_reduce_scatter(SumInput::entries(indices, values));
+              run_twice("after a reduce-scatter");
+              try {
+                sum.run(SumInput::entries(std::vector<std::int64_t>{comm.rank() == 3 ? 1000 : 0}, std::vector<double>{1}));
+                check.that(false, "an index out of range was taken");
+              } catch (const Error& error) {
+                check.that(error.status() == WEIR_ERR_ARGUMENT, error.what());
+              }
+              run_twice("after a wrong call");
+            },
+            {.machine = "node:4 rank:2"});
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("what the lists of a node have in common crosses the network once", "[sums]") {

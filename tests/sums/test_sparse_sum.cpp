@@ -288,24 +288,33 @@ TEST_CASE("split and hash balance indices that lie in one place", "[sums]") {
 }
 
 TEST_CASE("a run allocates nothing while counts do not grow", "[sums]") {
-  for (const std::string& algorithm : algorithms_of_sums()) {
+  const auto check_machine = [](const std::string& machine, const std::string& algorithm, bool scatters) {
     RankCheck check;
-    run_ranks(4, [&](Communicator& comm) {
-      const Arrays<double> mine(sum_input<double>("unsorted", 4, 2000, 3)[static_cast<std::size_t>(comm.rank())]);
-      std::vector<double> dense(2000);
-      SparseSum sum(comm, {.count = 2000, .expected_entries = 300, .algorithm = algorithm});
-      const auto run = [&] {
-        sum.run(SumInput::entries(mine.wide, mine.values), SumOutput::add(dense));
-        sum.run_reduce_scatter(SumInput::entries(mine.wide, mine.values));
-      };
-      for (int i = 0; i < 5; ++i) run();
-      const std::int64_t before = allocations_of_this_thread(), bytes = sum.memory_bytes();
-      for (int i = 0; i < 5; ++i) run();
-      const std::int64_t allocations = allocations_of_this_thread() - before;
-      check.that(allocations == 0, algorithm + ": " + std::to_string(allocations) + " allocations");
-      check.that(sum.memory_bytes() == bytes && bytes > 0, algorithm + ": memory");
-    });
+    run_ranks(4,
+              [&](Communicator& comm) {
+                const Arrays<double> mine(sum_input<double>("unsorted", 4, 2000, 3)[static_cast<std::size_t>(comm.rank())]);
+                std::vector<double> dense(2000);
+                SparseSum sum(comm, {.count = 2000, .expected_entries = 300, .algorithm = algorithm});
+                const auto run = [&] {
+                  sum.run(SumInput::entries(mine.wide, mine.values), SumOutput::add(dense));
+                  if (scatters) sum.run_reduce_scatter(SumInput::entries(mine.wide, mine.values));
+                };
+                for (int i = 0; i < 5; ++i) run();
+                const std::int64_t before = allocations_of_this_thread(), bytes = sum.memory_bytes();
+                for (int i = 0; i < 5; ++i) run();
+                const std::int64_t allocations = allocations_of_this_thread() - before;
+                check.that(allocations == 0, algorithm + ": " + std::to_string(allocations) + " allocations");
+                check.that(sum.memory_bytes() == bytes && bytes > 0, algorithm + ": memory");
+              },
+              {.machine = machine});
+    INFO(machine);
     REQUIRE(check.failure() == "");
+  };
+  for (const std::string& algorithm : algorithms_of_sums()) check_machine("rank:4", algorithm, true);
+  // Between nodes, slices travel with the first message in one run after the other.
+  for (const char* algorithm : {"hierarchical", "auto", "gather"}) {
+    check_machine("node:2 rank:2", algorithm, false);
+    check_machine("node:2 rank:2", algorithm, true);
   }
 }
 

@@ -184,7 +184,7 @@ void add_to_total(const T* x, std::int64_t count, ReproducibleTotal& total) {
       one.below = !one.nan && value < 0;
     } else if (value != 0) {
       one.top = static_cast<int>(std::floor(static_cast<double>(std::ilogb(value) + 1) / ReproducibleTotal::width));
-      double rest = std::ldexp(value, -ReproducibleTotal::width * one.top);  // in units of part j, so that nothing overflows
+      double rest = std::ldexp(value, -ReproducibleTotal::width * one.top);  // in units of the next part, so that nothing overflows
       for (std::int64_t& part : one.part) {
         const double units = std::nearbyint(rest);
         part = static_cast<std::int64_t>(units);
