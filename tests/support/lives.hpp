@@ -21,7 +21,7 @@ namespace weir::test {
 /// The resources that this process holds.
 struct Holdings {
   std::int64_t heap = 0;      ///< bytes in use
-  std::int64_t mapped = 0;    ///< bytes, including shared memory and what malloc keeps
+  std::int64_t mapped = 0;    ///< bytes that may be accessed, including shared memory and what malloc keeps
   std::int64_t resident = 0;  ///< part of these that is in memory
   std::int64_t shared = 0;    ///< part of these that Weir shares with other ranks
   std::int64_t mappings = 0;  ///< number of these mappings
@@ -33,14 +33,16 @@ struct Holdings {
     holdings.heap = static_cast<std::int64_t>(info.uordblks + info.hblkhd);
     std::int64_t pages = 0, resident_pages = 0;
     std::ifstream("/proc/self/statm") >> pages >> resident_pages;
-    holdings.mapped = pages * sysconf(_SC_PAGESIZE);
     holdings.resident = resident_pages * sysconf(_SC_PAGESIZE);
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
       ++holdings.mappings;
-      if (line.find("/dev/shm/weir-") == std::string::npos) continue;
       const std::size_t dash = line.find('-');
-      holdings.shared += std::stoll(line.substr(dash + 1), nullptr, 16) - std::stoll(line.substr(0, dash), nullptr, 16);
+      const auto bytes = static_cast<std::int64_t>(std::stoull(line.substr(dash + 1), nullptr, 16) -
+                                                   std::stoull(line.substr(0, dash), nullptr, 16));
+      // Where threads compete for malloc, it makes another arena, and reserves 64 MiB of addresses for it.
+      if (line.find(" ---p ") == std::string::npos) holdings.mapped += bytes;
+      if (line.find("/dev/shm/weir-") != std::string::npos) holdings.shared += bytes;
     }
     for ([[maybe_unused]] const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) ++holdings.files;
     return holdings;
