@@ -14,6 +14,7 @@
 #include "communicator/agreed_outcome.hpp"
 #include "communicator/config_card.hpp"
 #include "communicator/input_error.hpp"
+#include "sums/entry_code.hpp"
 #include "sums/node_lists.hpp"
 #include "sums/sum_memory.hpp"
 
