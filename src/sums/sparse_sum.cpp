@@ -288,10 +288,11 @@ class TypedSum final : public SparseSumImpl {
                        memory_,
                        node_ ? &*node_ : nullptr,
                        across_ ? &*across_ : nullptr};
-        if (across_ && row->needs != Shown::nodes) across_->room = 0;
         if (row->needs == Shown::nodes) {
           across_->row = across_->carried.first != nullptr ? &gather_sum_row : choice.across;
           across_memory_->use(channel().group(comm->topology.local_rank_peers()));
+        } else if (across_) {
+          across_->room = 0;
         }
         const SumFunction<T> function = std::get<SumFunction<T>>(row->run);
         result_ = co_await function(channel(), work);

@@ -118,11 +118,10 @@ SumProblem expected_across(const SumProblem& problem) {
   return across;
 }
 
-/// Returns the room for slices that are expected to travel with the cards, in bytes, and 0 if none are.
-std::int64_t expected_room(const SumProblem& problem, const SumProblem& across) {
-  if (problem.total > entries_to_merge_first * across.ranks) return 0;
+/// Returns the room for slices that are merged first, as the costs expect it, in bytes.
+std::int64_t expected_room(const SumProblem& across) {
   const auto bytes = static_cast<std::int64_t>(
-      expected_bytes(static_cast<double>(across.largest), static_cast<double>(across.count), problem.value_size));
+      expected_bytes(static_cast<double>(across.largest), static_cast<double>(across.count), across.value_size));
   return room_for_slices(bytes, across.ranks * bytes, across.ranks);
 }
 
@@ -146,8 +145,9 @@ model::StepCost cost_of_hierarchical(const model::Setting& setting, const SumPro
   cost.seconds = merge_seconds(setting, of_node, list / per_node, count / per_node);
   if (has_nodes(problem)) {
     const SumProblem across = expected_across(problem);
-    if (problem.total > entries_to_merge_first * across.ranks) cost += setting.network.allgather(setting.rings, 16);
-    if (const std::int64_t room = expected_room(problem, across); room > 0) {
+    const bool merges_first = problem.total <= entries_to_merge_first * across.ranks;
+    if (!merges_first) cost += setting.network.allgather(setting.rings, 16);
+    if (const std::int64_t room = merges_first ? expected_room(across) : 0; room > 0) {
       cost += setting.network.allgather(setting.rings, static_cast<double>(room));
       const model::StepCost saved = setting.network.allgather(setting.rings, 0);
       cost.seconds += gather_seconds(setting_across(setting), across) - saved.seconds;

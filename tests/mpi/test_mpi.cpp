@@ -441,17 +441,12 @@ TEST_CASE("a peer that never answers ends in a timeout on every survivor") {
   if (world_size() == 1) return;
   const bool shares = GENERATE(false, true);
   Communicator comm(MPI_COMM_WORLD);
-  std::optional<AllreducePlan> made;
-  try {
-    made.emplace(
-        comm,
-        AllreduceConfig{.count = 100000, .algorithm_parameters = shares ? "schedule=shared" : "schedule=direct", .name = "layer7"});
-  } catch (const Error& error) {
-    REQUIRE_THAT(error.what(), ContainsSubstring("it needs a plan with all ranks on one node, room in /dev/shm"));
-    if (comm.rank() == 0) std::printf("skipped: a peer that never answers in shared memory: these ranks have none\n");
+  if (shares && (comm.state()->topology.node_count() > 1 || access("/dev/shm", W_OK) != 0)) {
+    if (comm.rank() == 0) std::printf("skipped: a peer that never answers in shared memory: these ranks share none\n");
     return;
   }
-  AllreducePlan& plan = *made;
+  AllreducePlan plan(comm,
+                     {.count = 100000, .algorithm_parameters = shares ? "schedule=shared" : "schedule=direct", .name = "layer7"});
   std::vector<float> gradient = make_input<float>(Input::heavy_tailed, 100000, comm.rank(), comm.size(), 0);
   plan.run(gradient);
   set_timeout(comm, 1);
