@@ -1,5 +1,5 @@
 // select.cpp: selects the entries that reach a threshold or lie in a band. Selection is memory bound if hits are rare: one pass
-// without branches lists the vectors that contain hits, chunk by chunk, and a second pass picks the hits out of those.
+// without branches marks hits, chunk by chunk, and a second pass picks them out of the vectors that contain some.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/select.cpp"
 #include <hwy/foreach_target.h>
@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <bit>
+#include <cstring>
 #include <limits>
 
 #include "kernels/host/dispatch.hpp"
@@ -107,18 +108,21 @@ struct Output {
 /// Elements per chunk: small enough that the second look at a chunk finds it in the first-level cache.
 constexpr std::int64_t chunk = 1024;
 
-/// The vectors of a chunk with entries that reached the threshold, and their lanes.
-struct HitList {
-  std::int64_t size;
-  std::uint16_t vectors[chunk];
-  std::uint8_t masks[2 * chunk + 8];
+/// For each vector of a chunk, the lanes that reached the threshold, in mask_bytes() bytes. 64 bytes of zeros follow.
+struct HitMasks {
+  std::uint16_t words[chunk / 2 + 32];
 
-  template <class D>
-  [[nodiscard]] HWY_INLINE unsigned lane_bits(D d, std::int64_t h) const {
-    const unsigned low = masks[2 * h];
-    return hn::Lanes(d) > 8 ? low | static_cast<unsigned>(masks[2 * h + 1]) << 8 : low;
+  [[nodiscard]] std::uint8_t* bytes() { return reinterpret_cast<std::uint8_t*>(words); }
+  template <class Mask>
+  [[nodiscard]] const Mask* from(std::int64_t vector) const {
+    return reinterpret_cast<const Mask*>(words) + vector;
   }
 };
+
+template <class D>
+HWY_INLINE std::int64_t mask_bytes(D d) {
+  return hn::Lanes(d) > 8 ? 2 : 1;
+}
 
 template <class Source, class T>
 HWY_INLINE std::int64_t select_one(Source source, std::int64_t i, Output<T> out, std::int64_t hits) {
@@ -131,20 +135,18 @@ HWY_INLINE std::int64_t select_one(Source source, std::int64_t i, Output<T> out,
   return hits + 1;
 }
 
+/// Marks hits. Writes each mask to a place of its own, so that processors work on several vectors at once.
 template <class Source, class D>
-HWY_INLINE void find_hits(D d, Source source, std::int64_t begin, std::int64_t vectors, hn::Vec<KeyTag<D>> below, HitList& list) {
+HWY_INLINE void find_hits(D d, Source source, std::int64_t begin, std::int64_t vectors, hn::Vec<KeyTag<D>> below, HitMasks& masks) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t size = 0;
   for (std::int64_t v = 0; v < vectors; ++v) {
     source.prefetch_after(begin + v * lanes);
     const auto x = source.values(d, begin + v * lanes);
     const auto hit = hn::RebindMask(d, hn::Gt(keys_of(d, x), below));
     source.reject_others(d, begin + v * lanes, x, hit);
-    list.vectors[size] = static_cast<std::uint16_t>(v);
-    hn::StoreMaskBits(d, hit, list.masks + 2 * size);
-    size += !hn::AllFalse(d, hit);
+    hn::StoreMaskBits(d, hit, masks.bytes() + mask_bytes(d) * v);
   }
-  list.size = size;
+  std::memset(masks.bytes() + mask_bytes(d) * vectors, 0, 64);
 }
 
 /// Lane numbers of the width of T.
@@ -154,7 +156,8 @@ using LaneNumbers = hn::Vec<hn::RebindToUnsigned<D>>;
 template <class D>
 HWY_INLINE LaneNumbers<D> numbers_from(D, std::int64_t begin) {
   const hn::RebindToUnsigned<D> du;
-  return hn::Iota(du, static_cast<hn::TFromD<decltype(du)>>(begin));
+  // Iota(du, begin) would write the numbers to memory one by one, and then wait to load them as a vector.
+  return hn::Add(hn::Set(du, static_cast<hn::TFromD<decltype(du)>>(begin)), hn::Iota(du, 0));
 }
 
 /// Stores those of `numbers` that are hits.
@@ -170,27 +173,40 @@ HWY_INLINE void store_indices(D, LaneNumbers<D> numbers, hn::Mask<D> hit, std::u
   }
 }
 
+/// Calls visit(v) for each vector v whose mask, a `Mask`, is not zero.
+template <class Mask, class Visit>
+HWY_INLINE void for_each_hit(const HitMasks& masks, std::int64_t vectors, Visit visit) {
+  const hn::CappedTag<Mask, 32> d;
+  const auto at_once = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t first = 0; first < vectors; first += at_once) {
+    const auto some = hn::LoadU(d, masks.template from<Mask>(first));
+    std::uint64_t bits = 0;
+    hn::StoreMaskBits(d, hn::Ne(some, hn::Zero(d)), reinterpret_cast<std::uint8_t*>(&bits));
+    for (; bits != 0; bits &= bits - 1) visit(first + std::countr_zero(bits));
+  }
+}
+
 template <class Source, class D, class T>
-HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, const HitList& list, Output<T> out, std::int64_t hits) {
+HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, std::int64_t vectors, const HitMasks& masks,
+                                   Output<T> out, std::int64_t hits) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t h = 0; h < list.size; ++h) {
-    const std::int64_t i = begin + list.vectors[h] * lanes;
-    unsigned bits = list.lane_bits(d, h);
+  const auto store = [&](std::int64_t v) HWY_ATTR {
+    const std::int64_t i = begin + v * lanes;
+    const std::uint8_t* const mask = masks.template from<std::uint8_t>(mask_bytes(d) * v);
+    unsigned bits = lanes > 8 ? mask[0] | static_cast<unsigned>(mask[1]) << 8 : mask[0];
     if (hits + lanes > out.capacity) {
       for (; bits != 0; bits &= bits - 1) hits = select_one(source, i + std::countr_zero(bits), out, hits);
-    } else if (std::has_single_bit(bits)) {
-      // The most frequent case at low density. Two scalar stores cost less than two vectors across cache lines.
-      const std::int64_t only = i + std::countr_zero(bits);
-      out.indices[hits] = static_cast<std::uint32_t>(only);
-      out.values[hits] = source.take(only);
-      ++hits;
     } else {
-      const auto hit = hn::LoadMaskBits(d, list.masks + 2 * h);
+      const auto hit = hn::LoadMaskBits(d, mask);
       hn::StoreU(compress(d, source.take(d, i, hit), hit), d, out.values + hits);
       store_indices(d, numbers_from(d, i), hit, out.indices + hits);
       hits += std::popcount(bits);
     }
-  }
+  };
+  if (lanes > 8)
+    for_each_hit<std::uint16_t>(masks, vectors, store);
+  else
+    for_each_hit<std::uint8_t>(masks, vectors, store);
   return hits;
 }
 
@@ -199,13 +215,13 @@ HWY_INLINE std::int64_t select_from(Source source, std::int64_t count, Key<T> th
   const Tag<T> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto below = just_below(d, threshold);
-  HitList list;
+  HitMasks masks;
   std::int64_t hits = 0;
   std::int64_t i = 0;
   while (i + lanes <= count && hits < out.capacity) {
     const std::int64_t vectors = std::min(chunk, count - i) / lanes;
-    find_hits(d, source, i, vectors, below, list);
-    hits = store_hits(d, source, i, list, out, hits);
+    find_hits(d, source, i, vectors, below, masks);
+    hits = store_hits(d, source, i, vectors, masks, out, hits);
     i += vectors * lanes;
   }
   const auto below_kept = just_below(d, std::max(threshold, key_infinity<T>));
