@@ -252,7 +252,7 @@ typedef struct weir_allreduce_config {
   /** number of threads of this rank that select, merge and apply in host memory. May differ between ranks. The result does not
    *  depend on it. 0: WEIR_THREADS, else the number of cores that this rank has to itself */
   int32_t threads;
-  /** number of trial runs of each of up to three candidates, at most 10^6, with `algorithm = auto`. The plan then keeps the one
+  /** number of trial runs of each of up to five candidates, at most 10^6, with `algorithm = auto`. The plan then keeps the one
    *  that was fastest by the clock. 0: the prediction decides */
   int64_t trial_iterations;
   /** name of a compressor. Empty: the algorithm's own: top_k for sparse, block_quantise for packed, none for dense algorithms.

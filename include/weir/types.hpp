@@ -205,8 +205,8 @@ struct AllreduceConfig {
   /// parameters of the algorithm, by name: "window=8,schedule=direct". Parameters that are not named keep their defaults; `weir
   /// info --algorithms` lists them. With `algorithm = auto`, each algorithm takes those that it has
   std::string algorithm_parameters = "";
-  /// number of trial runs of each of up to three candidates, at most 10^6, with `algorithm = auto`. The plan then keeps the one
-  /// that was fastest by the clock. 0: the prediction decides
+  /// number of trial runs of each of up to five candidates, at most 10^6, with `algorithm = auto`. The plan then keeps the one that
+  /// was fastest by the clock. 0: the prediction decides
   std::int64_t trial_iterations = 0;
   /// name of a compressor. Empty: the algorithm's own: top_k for sparse, block_quantise for packed, none for dense algorithms.
   /// "none": no compression, for dense algorithms only. Several names, joined by |, need `algorithm = auto`, which takes the

@@ -33,7 +33,8 @@ void calibrate_simulated(const Communicator& comm, const std::string& file) {
   Machine machine;
   comm.state()->run_blocking("calibrate", tag, [&](Channel channel) { return measure(channel, machine); });
   const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);
-  machine.mpi_allreduce_factor = mpi_allreduce_seconds(comm) / dense_ring_row.cost(machine, problem).seconds();
+  const Cost ring = dense_ring_row.cost(machine, problem);
+  machine.mpi_allreduce_factor = mpi_allreduce_seconds(comm) / (ring.in_node + ring.exchange);
   machine.provenance.host = "simulated";
   machine.provenance.mpi = comm.state()->transport->name();
   machine.provenance.command = "weir_simulate --calibrate";

@@ -6,11 +6,6 @@
 #include <algorithm>
 
 namespace weir {
-namespace {
-
-constexpr auto slow_yield = std::chrono::microseconds(500);  // threads that only wait give the core back sooner
-
-}  // namespace
 
 bool Yielding::should_yield() noexcept {
   if (calls_left_.load(std::memory_order_relaxed) <= 0) return true;
@@ -19,7 +14,7 @@ bool Yielding::should_yield() noexcept {
 }
 
 void Yielding::note(std::chrono::nanoseconds took) noexcept {
-  if (took <= slow_yield) {
+  if (took <= slow_yield_) {
     slow_.store(0, std::memory_order_relaxed);
     pause_.store(shortest_pause, std::memory_order_relaxed);
     return;

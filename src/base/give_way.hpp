@@ -11,14 +11,15 @@ namespace weir {
 /// it has learnt.
 class Yielding {
  public:
-  /// `slow_in_a_row`: the number of consecutive slow yields that mean that others compute on this core.
-  constexpr explicit Yielding(int slow_in_a_row) : slow_in_a_row_(slow_in_a_row) {}
+  /// `slow_in_a_row`: the number of consecutive slow yields that mean that others compute on this core. A yield is slow if it took
+  /// longer than `slow`: threads that only wait give the core back sooner.
+  constexpr explicit Yielding(int slow_in_a_row, std::chrono::microseconds slow = std::chrono::microseconds(500))
+      : slow_in_a_row_(slow_in_a_row), slow_yield_(slow) {}
 
   /// Yields and returns true; or returns false, and the caller should sleep.
   bool yield() noexcept;
-  /// Returns whether the next call of yield() yields, and counts that call. A yield is slow if it took over half a millisecond.
-  /// After enough consecutive slow yields, the next 100 calls do not yield. If the yield after them is slow again, the next 200
-  /// calls do not, and so on up to 6,400.
+  /// Returns whether the next call of yield() yields, and counts that call. After enough consecutive slow yields, the next 100
+  /// calls do not yield. If the yield after them is slow again, the next 200 calls do not, and so on up to 6,400.
   [[nodiscard]] bool should_yield() noexcept;
   /// Records how long a yield took.
   void note(std::chrono::nanoseconds took) noexcept;
@@ -27,6 +28,7 @@ class Yielding {
   static constexpr int shortest_pause = 100, longest_pause = 6400;  // calls without a yield
 
   int slow_in_a_row_;
+  std::chrono::microseconds slow_yield_;
   std::atomic<int> slow_ = 0;  // yields, one after another
   std::atomic<int> pause_ = shortest_pause;
   std::atomic<int> calls_left_ = 0;  // of a pause

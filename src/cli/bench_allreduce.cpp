@@ -53,7 +53,7 @@ class Measurement {
   /// Returns the number of iterations that are not measured. By then, automatic choice must have decided.
   [[nodiscard]] int warmup() const {
     const bool tries = is_automatic(subject_.config.algorithm) && options_.config.trial_iterations > 0;
-    return std::max(options_.warmup, tries ? static_cast<int>(4 * options_.config.trial_iterations) + 1 : 0);
+    return std::max(options_.warmup, tries ? static_cast<int>(6 * options_.config.trial_iterations) + 1 : 0);
   }
   [[nodiscard]] std::string name() const {
     const std::string& compressor = subject_.config.compressor;

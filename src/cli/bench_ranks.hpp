@@ -8,11 +8,13 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/splitmix.hpp"
 #include "base/standard_error.hpp"
 #include "cli/mpi_start.hpp"
 #include "cli/report.hpp"
@@ -115,12 +117,16 @@ struct Way {
   return row;
 }
 
-/// Calls body(item, t) for all of `items` in each round t. The order rotates, because the first and the last of a round have other
-/// neighbours. `progress` was at `done` before.
+/// Calls body(item, t) for all of `items` in each round t, each time in another order, the same on all ranks: what an item leaves
+/// in the caches, and how far apart its ranks end, would always affect the same next one. `progress` was at `done` before.
 template <class Items, class Body>
 void in_turns(Items& items, int rounds, Progress& progress, Body body, int done = 0) {
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
   for (int t = 0; t < rounds; ++t) {
-    for (std::size_t i = 0; i < items.size(); ++i) body(items[(i + static_cast<std::size_t>(t)) % items.size()], t);
+    for (std::size_t left = order.size(); left > 1; --left)
+      std::swap(order[left - 1], order[splitmix64(static_cast<std::uint64_t>(t) * order.size() + left) % left]);
+    for (const std::size_t i : order) body(items[i], t);
     progress.at(done + t + 1);
   }
 }

@@ -136,7 +136,8 @@ void run(const Options& options) {
   Machine& machine = calibration.machine;
   if (comm.size() > 1) {
     const Problem problem = make_problem(comm.state()->topology, allreduce_count, allreduce_count);
-    machine.mpi_allreduce_factor = mpi_allreduce_seconds() / dense_ring_row.cost(machine, problem).seconds();
+    const Cost ring = dense_ring_row.cost(machine, problem);
+    machine.mpi_allreduce_factor = mpi_allreduce_seconds() / (ring.in_node + ring.exchange);
   }
   if (comm.rank() != 0) return;
   describe_origin(comm, options, machine.provenance);

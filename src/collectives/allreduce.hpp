@@ -18,6 +18,7 @@
 #include "base/scratch.hpp"
 #include "base/threads.hpp"
 #include "codec/wire.hpp"
+#include "collectives/error_agreement.hpp"
 #include "model/cost.hpp"
 
 namespace weir {
@@ -133,9 +134,19 @@ class DenseAllreduce {
  public:
   virtual ~DenseAllreduce() = default;
   virtual task<void> run(Channel channel, T* data) = 0;
+  /// Runs unless some rank has an error, and returns the largest error of any rank. `mine` is this rank's own: with it, `data` may
+  /// be anything.
+  virtual task<ErrorReport> agree_and_run(Channel channel, T* data, ErrorReport mine) {
+    const ErrorReport error = co_await agreement_.run(channel, mine);
+    if (!error) co_await run(channel, data);
+    co_return error;
+  }
   /// Returns false if an error, of this or something else, keeps this rank from running it. Ranks agree on that before a run.
   [[nodiscard]] virtual bool usable() const { return true; }
   [[nodiscard]] virtual std::int64_t memory_bytes() const = 0;
+
+ private:
+  ErrorAgreement agreement_;
 };
 
 /// Sums the ranks' sparse vectors and delivers the sum, or about k of its largest entries. `input_error` is this rank's own; every

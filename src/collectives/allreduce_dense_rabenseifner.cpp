@@ -112,6 +112,7 @@ Cost cost_dense_rabenseifner(const Machine& machine, const Problem& problem) {
   const auto doubling = static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.ranks)));
   const double bytes = setting.bytes;
   Cost cost;
+  cost.select = check_seconds(setting);
   book_flat(cost, setting, agreement(setting));
   model::StepCost traffic;
   double added = 0;

@@ -134,6 +134,7 @@ class DenseReproducible final : public DenseAllreduce<T> {
 Cost cost_dense_reproducible(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost;
+  cost.select = check_seconds(setting);
   book_flat(cost, setting, agreement(setting));
   model::StepCost traffic;
   if (problem.shared_memory && problem.largest_node == setting.all.ranks) {

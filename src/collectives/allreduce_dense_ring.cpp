@@ -110,6 +110,7 @@ class DenseRing final : public DenseAllreduce<T> {
 Cost cost_dense_ring(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost;
+  cost.select = check_seconds(setting);
   book_flat(cost, setting, agreement(setting));
   book_flat(cost, setting, ring_allreduce(setting, setting.all, setting.bytes));
   return cost;

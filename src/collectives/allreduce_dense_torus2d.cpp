@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 
 #include "base/buffer.hpp"
 #include "collectives/allreduce.hpp"
@@ -24,11 +25,17 @@ class DenseTorus2d final : public DenseAllreduce<T> {
     across_ = dense_ring_row.make_dense<T>(across);
   }
 
+  task<ErrorReport> agree_and_run(Channel channel, T* data, ErrorReport mine) override {
+    if (!in_one_node(channel)) co_return co_await DenseAllreduce<T>::agree_and_run(channel, data, mine);
+    const StageScope stage = channel.stage(Stage::in_node_reduce);
+    co_return co_await pipeline_.allreduce(channel.group(map_.node()), data, mine);
+  }
+
   task<void> run(Channel channel, T* data) override {
     const Channel node = channel.group(map_.node());
     StageScope stage = channel.stage(Stage::in_node_reduce);
-    if (pipeline_ && node.size() == channel.size()) {
-      co_await pipeline_.allreduce(node, data);
+    if (in_one_node(channel)) {
+      static_cast<void>(co_await pipeline_.allreduce(node, data, ErrorReport()));
       co_return;
     }
     T* const shard = map_.mine() < 0 ? nullptr : data + map_.begin(map_.mine());
@@ -53,6 +60,11 @@ class DenseTorus2d final : public DenseAllreduce<T> {
   }
 
  private:
+  /// Returns whether all ranks share memory.
+  [[nodiscard]] bool in_one_node(Channel channel) const {
+    return pipeline_ && static_cast<int>(map_.node().size()) == channel.size();
+  }
+
   ShardMap map_;
   NodeReduceScatter<T> in_node_;
   NodePipeline<T> pipeline_;
@@ -66,10 +78,27 @@ Cost cost_dense_torus2d(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   const double shard = setting.bytes / setting.shards;
   Cost cost;
+  cost.select = check_seconds(setting);
+  if (!shares_memory(setting)) {
+    book_flat(cost, setting, agreement(setting));
+    book_in_node(cost, node_reduce_scatter(setting));
+    book_across(cost, ring_allreduce(setting, setting.rings, shard));
+    book_in_node(cost, node_dense_allgather(setting));
+    return cost;
+  }
+  const auto block = static_cast<double>(pipeline_block(setting.shards, problem.value_bytes));
+  const double steps = std::ceil(setting.n / setting.shards / block);
+  // Others' shards are shown, and my own is summed over the ranks. Then my own is shown, and others' are copied.
+  const double others = setting.bytes - (problem.largest_node > setting.shards ? 0 : shard);
+  const double shown = others + (problem.largest_node - 1) * shard;  // and read by owners
+  if (problem.nodes == 1) {
+    book_in_node(cost, node_pipeline(setting, steps + 1, 2 * setting.bytes, shown + shard + others));
+    return cost;
+  }
   book_flat(cost, setting, agreement(setting));
-  book_in_node(cost, node_reduce_scatter(setting));
+  book_in_node(cost, node_pipeline(setting, steps, setting.bytes + shard, shown));
   book_across(cost, ring_allreduce(setting, setting.rings, shard));
-  book_in_node(cost, node_dense_allgather(setting));
+  book_in_node(cost, node_pipeline(setting, steps, others, shard + others));
   return cost;
 }
 

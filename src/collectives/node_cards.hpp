@@ -39,6 +39,7 @@ class NodeCards final : public Completion {
   [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
   [[nodiscard]] int awaited_rank() const noexcept override { return meeting_.awaited_rank(); }
   void abandon() noexcept override { meeting_.abandon(); }
+  void idle() noexcept override { meeting_.idle(); }
   [[nodiscard]] std::string describe() const override { return meeting_.describe(); }
   /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
   /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.

@@ -3,17 +3,28 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/node_cards.hpp"
 #include "collectives/node_shards.hpp"
 #include "collectives/shared_work.hpp"
 #include "kernels/kernels.hpp"
-#include "transport/shared_meeting.hpp"
 
 namespace weir {
+
+/// The bytes of shared memory that each rank needs for the pipeline's cards, behind the elements.
+constexpr std::int64_t pipeline_cards = NodeCards::memory_for(sizeof(ErrorReport));
+
+/// Returns the elements of a shard that are summed in one step. What the ranks copy in a step stays in their caches, and shorter
+/// blocks would not pay for the meeting. Ranks may have different numbers of threads, and all must have the same blocks.
+[[nodiscard]] constexpr std::int64_t pipeline_block(int shards, std::int64_t value_bytes) {
+  constexpr std::int64_t bytes_of_rank = std::int64_t{1} << 19, least = 4096;
+  return std::max(least, bytes_of_rank / value_bytes / shards / line * line);
+}
 
 /// Sums shards over the ranks of a node as NodeReduceScatter does, with the same bits. In step t, every rank copies block t of the
 /// other owners' shards to its shared memory, sums block t - 1 of its own shard, and takes block t - 2 of the others' sums. All
@@ -27,8 +38,11 @@ class NodePipeline {
   NodePipeline(const ShardMap& map, const ExchangeSpec& spec)
       : map_(map), threads_(spec.threads), shared_(spec.shared), factor_(static_cast<T>(1) / static_cast<T>(spec.divisor)) {
     if (map.node().size() == 1) shared_ = {};
-    if (shared_) meeting_.emplace(shared_.last(SharedMeeting::bytes), map.node());
-    block_ = std::max(least_block, block_of_rank / map.shards() / line * line);
+    if (shared_) {
+      cards_.emplace(shared_.last(pipeline_cards), sizeof(ErrorReport), *spec.topology);
+      cards_->clear();
+    }
+    block_ = pipeline_block(map.shards(), sizeof(T));
     steps_ = (map.size(0) + block_ - 1) / block_;
   }
 
@@ -51,21 +65,24 @@ class NodePipeline {
       if (step < steps_) co_await meet(node);
     }
   }
-  /// Does both, and divides by the divisor in between.
-  task<void> allreduce(Channel node, T* data) {
+  /// Does both, and divides by the divisor in between, unless some rank has an error: then `data` stays as it is. Returns the
+  /// largest error of any rank, which all know once they have met for the first time. `mine` is this rank's own.
+  task<ErrorReport> allreduce(Channel node, T* data, ErrorReport mine) {
     for (std::int64_t step = 0; step <= steps_ + 1; ++step) {
-      publish(node.rank(), data, step);
+      if (!mine) publish(node.rank(), data, step);
       finish(node, data, step - 1, {.sum = true, .scale = factor_ != 1, .show = true});
       take(node, data, step - 2);
+      if (step == 0) std::memcpy(cards_->mine(), &mine, sizeof mine);
       if (step <= steps_) co_await meet(node);
+      if (step != 0) continue;
+      for (int r = 0; r < node.size(); ++r) mine = std::max(mine, cards_->template of<ErrorReport>(r));
+      if (mine) break;
     }
+    co_return mine;
   }
 
  private:
-  // What the ranks copy in a step stays in their caches. Shorter blocks would not pay for the meeting. Ranks may have different
-  // numbers of threads, and all must have the same blocks. A tile of sums stays in the first-level cache.
-  static constexpr std::int64_t block_of_rank = (std::int64_t{1} << 19) / static_cast<std::int64_t>(sizeof(T)), least_block = 4096,
-                                tile = 2048;
+  static constexpr std::int64_t tile = 2048;  // of sums, stays in the first-level cache
 
   struct Work {
     bool sum = false, scale = false, show = false;
@@ -117,8 +134,8 @@ class NodePipeline {
   }
   /// Waits until the ranks of the node have done what they do in this step.
   [[nodiscard]] Channel::CompletionAwaiter meet(Channel node) {
-    meeting_->arrive(node.rank());
-    return node.done(*meeting_);
+    cards_->publish();
+    return node.done(*cards_);
   }
 
   ShardMap map_;
@@ -126,7 +143,7 @@ class NodePipeline {
   SharedMemory shared_;
   T factor_;
   std::int64_t block_ = 0, steps_ = 0;
-  std::optional<SharedMeeting> meeting_;
+  std::optional<NodeCards> cards_;
 };
 
 }  // namespace weir

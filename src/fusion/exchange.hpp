@@ -335,13 +335,12 @@ class Exchange final : public FusedCall {
         const StageScope inner = channel().stage(Stage::exchange);
         outcome = co_await sparse_->run(channel(), local_, contents_->k, error);
         error = outcome.input_error;
+        if (!error && dense_) co_await dense_->run(channel(), staging_.data());
+      } else if (dense_) {
+        error = co_await dense_->agree_and_run(channel(), staging_.data(), error);
       } else {
-        const StageScope inner = channel().stage(Stage::agree);
-        words_[0] = error.word();
-        co_await allreduce_control(channel(), words_.data(), 1, 1, words_.data() + 1);
-        error = ErrorReport::of_word(words_[0]);
+        error = co_await agreement_.run(channel(), error);
       }
-      if (!error && dense_) co_await dense_->run(channel(), staging_.data());
       outcome_ = outcome;
     }
     note_end();
@@ -421,7 +420,7 @@ class Exchange final : public FusedCall {
   std::vector<Place> pieces_;  // units that have selected
   SparseVector<T> local_, update_;
   SparseOutcome<T> outcome_;
-  std::array<std::uint64_t, 2> words_{};
+  ErrorAgreement agreement_;  // with neither
   ErrorReport input_error_;
   State state_ = State::filling;
   std::exception_ptr broken_off_;

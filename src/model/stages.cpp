@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace weir::model {
+namespace {
+
+constexpr double moves_of_add = 3;               // Rates::add counts an element once; it is read, and its sum read and written
+constexpr double cached_move = 0.5;              // of the time of one in memory
+constexpr double entries_of_a_selection = 1500;  // selecting few takes as long as cutting this many entries, about a microsecond
+
+}  // namespace
 
 Setting::Setting(const Machine& machine_in, const Problem& problem_in)
     : machine(machine_in),
@@ -41,7 +48,7 @@ void book_in_node(Cost& cost, const StepCost& traffic) {
 
 double select_seconds(const Setting& setting, double n, double k) {
   const Rates& rates = setting.machine.rates;
-  return n / rates.select + k / rates.cut;
+  return n / rates.select + (k + entries_of_a_selection) / rates.cut;
 }
 
 double apply_seconds(const Setting& setting, double entries) {
@@ -54,6 +61,8 @@ double merged_entries(double range, double k, int leaves) {
   for (int width = 1; width < leaves; width *= 2) entries += static_cast<double>(leaves) / width * distinct(range, k, width);
   return entries;
 }
+
+double check_seconds(const Setting& setting) { return setting.bytes / (moves_of_add * setting.machine.rates.add); }
 
 StepCost agreement(const Setting& setting) { return setting.network.allreduce_control(setting.all, 8); }
 
@@ -90,10 +99,19 @@ StepCost split_and_reduce(const Setting& setting, const Group& group, double ran
   return traffic;
 }
 
+bool shares_memory(const Setting& setting) { return setting.problem.shared_memory && setting.problem.largest_node > 1; }
+
+StepCost node_pipeline(const Setting& setting, double meetings, double bytes, double cached) {
+  const double meeting = setting.network.all_to_all(setting.node, 0, setting.node.ranks).seconds;  // all look at all others
+  StepCost traffic;
+  traffic.seconds = meetings * meeting + (bytes + cached * cached_move) / (moves_of_add * setting.machine.rates.add);
+  return traffic;
+}
+
 StepCost node_reduce_scatter(const Setting& setting) {
   const int ranks = setting.problem.largest_node;
   const double shard = setting.bytes / setting.shards;
-  if (setting.problem.shared_memory && ranks > 1) {
+  if (shares_memory(setting)) {
     const double copied = setting.bytes - (ranks > setting.shards ? 0 : shard);
     StepCost traffic = setting.network.allreduce_control(setting.node, 8);
     traffic.seconds += (copied + (ranks - 1) * shard) / setting.machine.rates.add;
@@ -105,8 +123,7 @@ StepCost node_reduce_scatter(const Setting& setting) {
 }
 
 StepCost node_dense_allgather(const Setting& setting) {
-  if (!setting.problem.shared_memory || setting.problem.largest_node == 1)
-    return node_allgather(setting, setting.bytes / setting.shards);
+  if (!shares_memory(setting)) return node_allgather(setting, setting.bytes / setting.shards);
   StepCost traffic = setting.network.allreduce_control(setting.node, 8);
   traffic.seconds += setting.bytes / setting.machine.rates.add;
   return traffic;

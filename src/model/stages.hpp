@@ -36,6 +36,8 @@ void book_in_node(Cost& cost, const StepCost& traffic);
 /// Returns the number of entries that go into the merges of a tree over `leaves` vectors of k entries out of `range`.
 [[nodiscard]] double merged_entries(double range, double k, int leaves);
 
+/// Returns the time in which dense algorithms check that the gradient is finite.
+[[nodiscard]] double check_seconds(const Setting& setting);
 /// Returns the cost of agreeing that all gradients are finite, before dense algorithms.
 [[nodiscard]] StepCost agreement(const Setting& setting);
 /// Returns the cost of a ring allreduce of `bytes` within the group.
@@ -53,6 +55,11 @@ void book_in_node(Cost& cost, const StepCost& traffic);
 [[nodiscard]] StepCost node_reduce_scatter(const Setting& setting);
 /// Returns the cost until every rank of the node has all shards of the dense array.
 [[nodiscard]] StepCost node_dense_allgather(const Setting& setting);
+/// Returns whether the ranks of nodes sum in shared memory.
+[[nodiscard]] bool shares_memory(const Setting& setting);
+/// Returns the cost of `meetings` of a NodePipeline. In all of them together, a rank reads and writes `bytes` in memory, and
+/// `cached` bytes in what others have in their caches, or will.
+[[nodiscard]] StepCost node_pipeline(const Setting& setting, double meetings, double bytes, double cached);
 /// Returns the cost of sending `bytes` from every owner to each other rank of the node.
 [[nodiscard]] StepCost node_allgather(const Setting& setting, double bytes);
 

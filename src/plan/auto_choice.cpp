@@ -14,7 +14,7 @@
 namespace weir::detail {
 namespace {
 
-constexpr std::size_t most_candidates = 3;
+constexpr std::size_t most_candidates = 5;
 constexpr double worth_a_trial = 1.5;  // times the cheapest prediction
 constexpr std::size_t explained = 8;
 

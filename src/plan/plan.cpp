@@ -10,13 +10,13 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "collectives/control.hpp"
+#include "collectives/node_pipeline.hpp"
 #include "communicator/input_error.hpp"
 #include "contribution/threshold.hpp"
 #include "observe/gauges.hpp"
 #include "plan/plan_config.hpp"
 #include "plan/step.hpp"
 #include "plan/typed_step.hpp"
-#include "transport/shared_meeting.hpp"
 
 namespace weir::detail {
 namespace {
@@ -27,7 +27,7 @@ SharedUse shared_use(const CommunicatorState& comm, std::span<const AllreduceCon
   if (config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory) return use;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const AllreduceRow& row = find_allreduce(candidates[i].algorithm);
-    if (row.sharded || row.sums_in_nodes) use.dense = config.count * type_bytes(config.type) + SharedMeeting::bytes;
+    if (row.sharded || row.sums_in_nodes) use.dense = config.count * type_bytes(config.type) + pipeline_cards;
     if (row.shared_bytes == nullptr || comm.topology.node_count() > 1) continue;
     ExchangeSpec spec = exchange_of(candidates[i]);
     spec.ranks = comm.topology.size();
@@ -420,13 +420,7 @@ Outcome take_resources(CommunicatorState& comm, const Lease& lease, const std::v
   }
   if (needs_lane) comm.leases.add_lane(comm, lease);
   if (use.total() == 0) return {};
-  const Outcome outcome = comm.leases.add_memory(comm, lease, use.total());
-  const SharedMemory memory = lease.memory();
-  if (memory && use.dense > 0) {
-    const int me = comm.topology.local_rank(comm.topology.rank());
-    std::fill_n(memory.last(SharedMeeting::bytes).of(me), SharedMeeting::bytes, std::byte{0});
-  }
-  return outcome;
+  return comm.leases.add_memory(comm, lease, use.total());
 }
 
 class HostPlanMemory final : public PlanMemory {

@@ -72,7 +72,7 @@ struct Choice {
 
 /// Collective. Returns rank 0's choice on every rank. It compares the cost functions of all algorithms that can run here, with the
 /// wire formats and the value types that `config` allows. Returns more than one candidate only if config.trial_iterations is not 0:
-/// the cheapest of up to three algorithms, each predicted to take at most 1.5 times as long as the first.
+/// the cheapest of up to five algorithms, each predicted to take at most 1.5 times as long as the first.
 [[nodiscard]] Choice choose_algorithm(CommunicatorState& comm, const AllreduceConfig& config);
 
 }  // namespace weir::detail

@@ -197,13 +197,14 @@ class TypedStep final : public Step {
     StageScope stage = channel.stage(Stage::exchange);
     StepOutcome outcome;
     outcome.k = config_.count;
-    outcome.input_error = co_await agree(channel, input.input_error);
+    if (!compressed)
+      outcome.input_error = co_await dense_->agree_and_run(channel, data, input.input_error);
+    else
+      outcome.input_error = co_await agreement_.run(channel, input.input_error);
     if (outcome.input_error) co_return outcome;
-    if (!compressed) {
-      co_await dense_->run(channel, data);
-    } else if constexpr (compresses) {
+    if constexpr (compresses) {
       stage.end();
-      co_await sum_packed(channel, data, input.iteration);
+      if (compressed) co_await sum_packed(channel, data, input.iteration);
     }
     outcome.selected_local = outcome.selected_global = config_.count;
     co_return outcome;
@@ -220,13 +221,6 @@ class TypedStep final : public Step {
       arrays_.count_non_finite(gradient, config_.count);
     co_await arrays_.report();
     co_return arrays_.results().exceedances.count > 0 ? ErrorReport(InputError::non_finite, channel.rank()) : ErrorReport();
-  }
-  /// Returns the largest error of any rank.
-  task<ErrorReport> agree(Channel channel, ErrorReport input_error) {
-    const StageScope stage = channel.stage(Stage::agree);
-    words_[0] = input_error.word();
-    co_await allreduce_control(channel, words_, 1, 1, words_ + 1);
-    co_return ErrorReport::of_word(words_[0]);
   }
 
   // What packed and linear compressors make, in float. Algorithms that exist only for host memory are staged.
@@ -383,7 +377,7 @@ class TypedStep final : public Step {
   std::optional<typename Arrays::NodeSum> node_sum_;
   std::optional<NodeAllgather<T, typename Arrays::Space>> node_gather_;
   std::optional<typename Arrays::NodeShards> node_shards_;
-  std::uint64_t words_[2] = {};
+  ErrorAgreement agreement_;  // of compressed exchanges
   SparseVector<T> update_;
   // Valid from exchange() to apply():
   bool selected_ = false;

@@ -12,7 +12,6 @@ namespace weir {
 namespace {
 
 constexpr timespec longest_sleep{0, 200'000};  // other runs and messages wait meanwhile
-constexpr int looks = 100;                     // before a rank sleeps: about as long as falling asleep takes
 
 using Shared = std::atomic_ref<std::uint32_t>;
 static_assert(Shared::is_always_lock_free, "processes share it");
@@ -38,9 +37,9 @@ bool SharedMeeting::reached() {
 void SharedMeeting::abandon() noexcept { Shared(word(abandoned)).store(1, std::memory_order_relaxed); }
 
 void SharedMeeting::idle() noexcept {
-  for (int look = 0; look < looks; ++look) {
-    if (reached()) return;
-  }
+  // Other ranks on this core may compute for a while before they come. Other programs keep it for a time slice, mostly 3 or 4 ms.
+  thread_local Yielding yielding(1, std::chrono::microseconds(2500));
+  if (yielding.yield()) return;
   if (Shared(word(abandoned)).load(std::memory_order_relaxed) != 0) return give_way();
   Shared(word(sleepers)).fetch_add(1);
   syscall(SYS_futex, &word(meetings), FUTEX_WAIT, before_, &longest_sleep, nullptr, 0);

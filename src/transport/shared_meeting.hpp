@@ -10,9 +10,8 @@
 
 namespace weir {
 
-/// Ranks that meet over and over. A rank arrives, and the meeting is reached once all have arrived. Ranks sleep while they wait,
-/// and the last to arrive wakes them. On cores that ranks share with each other or with other programs, that takes far less time
-/// than turns of the scheduler.
+/// Ranks that meet over and over. A rank arrives, and the meeting is reached once all have arrived. Ranks that wait yield their
+/// cores. If other programs compute there, a yield takes milliseconds: then ranks sleep, and the last to arrive wakes them.
 class SharedMeeting final : public Completion {
  public:
   /// The shared memory of each rank. Also the alignment.

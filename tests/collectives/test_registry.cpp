@@ -214,7 +214,8 @@ TEST_CASE("NaN and infinity: error, skip, propagate", "[registry]") {
 TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[registry]") {
   for (const AllreduceRow& row : host_rows()) {
     for (const std::string machine : machines) {
-      if (left_out()) continue;
+      const bool sends = row.name != "dense_torus2d" || !machine.empty();
+      if (!sends || left_out()) continue;
       INFO(row.name << " on '" << machine << "'");
       RankCheck check;
       run_ranks(ranks, [&](Communicator& comm) { check_timeout(std::string(row.name), comm, check); },
@@ -225,11 +226,11 @@ TEST_CASE("a silent peer ends in a timeout with a dump on every survivor", "[reg
 }
 
 TEST_CASE("a silent peer ends in a timeout while others wait in shared memory", "[registry]") {
-  for (const std::int64_t after : {38, 39, 40, 41}) {  // a rank that does not lack its messages itself awaits one that does
+  for (const std::int64_t after : {40, 41, 42, 43}) {  // a rank that does not lack its messages itself awaits one that does
     INFO("silent after " << after << " messages");
     RankCheck check;
     run_ranks(ranks, [&](Communicator& comm) { check_timeout("dense_torus2d", comm, check); },
-              {.fault = {.rank = 2, .after = after}});
+              {.machine = "nodes:2,2", .fault = {.rank = 2, .after = after}});
     REQUIRE(check.failure() == "");
   }
 }

@@ -39,6 +39,8 @@ Machine gigabit_machine() {
   return machine;
 }
 
+constexpr double check = 6400 / 4800.0;    // adding moves 3 x 1600 bytes/s, and the check reads each once
+constexpr double few = 1500 / 320.0;       // of selecting any number of entries
 constexpr double distinct_4 = 0.18549375;  // 1 - 0.95^4: share of positions that 4 ranks of density 0.05 hit
 
 }  // namespace
@@ -59,17 +61,17 @@ TEST_CASE("costs of four nodes with one rank each, by hand") {
   const auto seconds = [&](CostFunction cost) { return cost(machine, problem).seconds(); };
   const double agreement = 2 * (1 + 8 / 50.0);
   const double ring = 6 * (1 + 1600 / 100.0) + 3 * 1600 / 1600.0;
-  REQUIRE(seconds(dense_ring_row.cost) == Approx(agreement + ring));
-  REQUIRE(seconds(dense_torus2d_row.cost) == Approx(agreement + ring));
-  REQUIRE(seconds(dense_mpi_row.cost) == Approx(2 * (agreement + ring)));
-  REQUIRE(seconds(dense_nccl_row.cost) == Approx(2 * agreement + ring));
-  REQUIRE(seconds(dense_rabenseifner_row.cost) == Approx(agreement + 2 * (1 + 1600 / 50.0) + 2 * (1 + 3200 / 50.0) + 3));
+  REQUIRE(seconds(dense_ring_row.cost) == Approx(check + agreement + ring));
+  REQUIRE(seconds(dense_torus2d_row.cost) == Approx(check + agreement + ring));
+  REQUIRE(seconds(dense_mpi_row.cost) == Approx(check + 2 * (agreement + ring)));
+  REQUIRE(seconds(dense_nccl_row.cost) == Approx(check + 2 * agreement + ring));
+  REQUIRE(seconds(dense_rabenseifner_row.cost) == Approx(check + agreement + 2 * (1 + 1600 / 50.0) + 2 * (1 + 3200 / 50.0) + 3));
 
-  const double select = 1.25, fill = 1;
+  const double select = 1.25 + few, fill = 1;
   const double gather = (1 + .16) + (1 + 32 / 50.0) + (1 + 6.4) + (1 + 1280 / 50.0) + 1 + 3 + (320 + 312) / 80.0;
   const double scatter = 1600 * distinct_4 / 80;
   REQUIRE(seconds(topk_allgather_row.cost) == Approx(select + gather + fill + scatter));
-  REQUIRE(seconds(gaussiank_row.cost) == Approx(1 + 4 + gather + fill + scatter));
+  REQUIRE(seconds(gaussiank_row.cost) == Approx(1 + 4 + few + gather + fill + scatter));
   REQUIRE(seconds(hitopk_row.cost) == Approx(select + gather + fill + 2 * scatter));
 
   const double split = 2 * (1 + 40 / 50.0) + (1 + 2 * .25 + .24) + (1 + 2 * .25 + 9.6) + 1 + .75 + (80 + 78) / 80.0;
@@ -90,18 +92,18 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
   const auto seconds = [&](CostFunction cost) { return cost(machine, problem).seconds(); };
   const double agreement = (.1 + .008) + (1 + 8 / 25.0);  // the far step: two ranks a node, in both directions
   const double ring = 6 * (1 + 1600 / 100.0) + 3;
-  REQUIRE(seconds(dense_ring_row.cost) == Approx(agreement + ring));
-  REQUIRE(seconds(dense_mpi_row.cost) == Approx(2 * (agreement + ring)));
-  REQUIRE(seconds(dense_nccl_row.cost) == Approx(2 * agreement + ring));
-  REQUIRE(seconds(dense_rabenseifner_row.cost) == Approx(agreement + 2 * (.1 + 1.6) + 2 * (1 + 3200 / 25.0) + 3));
+  REQUIRE(seconds(dense_ring_row.cost) == Approx(check + agreement + ring));
+  REQUIRE(seconds(dense_mpi_row.cost) == Approx(check + 2 * (agreement + ring)));
+  REQUIRE(seconds(dense_nccl_row.cost) == Approx(check + 2 * agreement + ring));
+  REQUIRE(seconds(dense_rabenseifner_row.cost) == Approx(check + agreement + 2 * (.1 + 1.6) + 2 * (1 + 3200 / 25.0) + 3));
   const double node_sum = .1 + 3.2 + 3200 / 1600.0;
-  REQUIRE(seconds(dense_torus2d_row.cost) == Approx(agreement + node_sum + 2 * (1 + 1600 / 25.0) + 1 + .1 + 3.2));
+  REQUIRE(seconds(dense_torus2d_row.cost) == Approx(check + agreement + node_sum + 2 * (1 + 1600 / 25.0) + 1 + .1 + 3.2));
 
-  const double select = 1.25, fill = 1;
+  const double select = 1.25 + few, fill = 1;
   const double gather = (1 + .16) + (1 + 32 / 25.0) + (1 + 6.4) + (1 + 1280 / 25.0) + 1 + 3 + (320 + 312) / 80.0;
   const double scatter = 1600 * distinct_4 / 80;
   REQUIRE(seconds(topk_allgather_row.cost) == Approx(select + gather + fill + scatter));
-  REQUIRE(seconds(gaussiank_row.cost) == Approx(1 + 4 + gather + fill + scatter));
+  REQUIRE(seconds(gaussiank_row.cost) == Approx(1 + 4 + few + gather + fill + scatter));
 
   const double split = (.1 + .04) + (1 + 40 / 25.0) + (1 + 2 * .25 + .32) + (1 + 2 * .25 + 12.8) + 1 + .75 + (80 + 78) / 80.0;
   const double sizes = (1 + .12) + (1 + 24 / 25.0);
@@ -115,10 +117,10 @@ TEST_CASE("costs of two nodes with two ranks each, by hand") {
           Approx(select + 2 * (.1 + .016 + .1 + .64) + 2 * (1 + .16 + 1 + 6.4) + 2 * (1 + 1 + 2 + .5) + fill + 2));
 
   const double shard_gather = (1 + 16 / 25.0) + (1 + 320 / 25.0) + .5 + .5 + 1;
-  REQUIRE(seconds(hitopk_row.cost) == Approx(node_sum + .625 + shard_gather + (.1 + .624) + fill + 2 * 156 / 80.0));
+  REQUIRE(seconds(hitopk_row.cost) == Approx(node_sum + .625 + few + shard_gather + (.1 + .624) + fill + 2 * 156 / 80.0));
   const double shard_split = (1 + 24 / 25.0) + (1 + 4 / 25.0) + (1 + 160 / 25.0) + .5 + .25 + .5;
   const double shard_oktopk = shard_split + 3 * (1 + 520 / 25.0) + (1 + 12 / 25.0) + (1 + 160 / 25.0) + 39 / 320.0 + .25;
-  REQUIRE(seconds(hi_oktopk_row.cost) == Approx(node_sum + .625 + shard_oktopk + (.1 + .32) + fill + 2));
+  REQUIRE(seconds(hi_oktopk_row.cost) == Approx(node_sum + .625 + few + shard_oktopk + (.1 + .32) + fill + 2));
 }
 
 TEST_CASE("costs of two switches with two nodes each, by hand") {
@@ -131,7 +133,7 @@ TEST_CASE("costs of two switches with two nodes each, by hand") {
   const double part_split = (1 + 24 / 50.0) + (1 + 4 / 50.0) + (1 + 3.2) + .5 + .25 + .5;
   const double part = part_split + 3 * (1 + 520 / 50.0) + (1 + 12 / 50.0) + (1 + 3.2) + 39 / 320.0 + .25 + .5;
   const double announce = 1 + 56 / 50.0, gather = .5 + (.5 + .24) + (.5 + 3.2);
-  REQUIRE(hi_oktopk_row.cost(machine, problem).seconds() == Approx(1.25 + group + announce + part + gather + 1 + 2));
+  REQUIRE(hi_oktopk_row.cost(machine, problem).seconds() == Approx(1.25 + few + group + announce + part + gather + 1 + 2));
   // Other algorithms do not use switches.
   REQUIRE(oktopk_row.cost(machine, problem).seconds() == Approx(oktopk_row.cost(machine, small_problem(4)).seconds()));
 
@@ -154,10 +156,10 @@ TEST_CASE("costs of three nodes, no power of two, by hand") {
   const double fold = (1 + 3200 / 50.0) + (1 + 3200 / 100.0) + 2;
   const double halving = 2 * (1 + 3200 / 50.0) + 2;
   REQUIRE(dense_rabenseifner_row.cost(slow_machine(), problem).seconds() ==
-          Approx(agreement + fold + halving + (1 + 6400 / 100.0)));
+          Approx(check + agreement + fold + halving + (1 + 6400 / 100.0)));
   const double gather = 2 * (1 + .16) + 2 * (1 + 6.4) + 1 + 2 + (240 + 234) / 80.0;
   const double scatter = 1600 * (1 - .95 * .95 * .95) / 80;
-  REQUIRE(topk_allgather_row.cost(slow_machine(), problem).seconds() == Approx(1.25 + gather + 1 + scatter));
+  REQUIRE(topk_allgather_row.cost(slow_machine(), problem).seconds() == Approx(1.25 + few + gather + 1 + scatter));
 }
 
 TEST_CASE("bytes and stages of a cost") {
@@ -170,9 +172,15 @@ TEST_CASE("bytes and stages of a cost") {
   REQUIRE(torus.bytes_in_node == Approx(6400 + 8));
   Problem shared = small_problem(2);
   shared.shared_memory = true;
-  const double agreement_in_node = .1 + 8 / 1000.0;
-  REQUIRE(dense_torus2d_row.cost(slow_machine(), shared).in_node == Approx(2 * agreement_in_node + (3200 + 3200 + 6400) / 1600.0));
-  REQUIRE(dense_torus2d_row.cost(slow_machine(), shared).bytes_in_node == Approx(8 + 2 * 8));
+  // Bytes moved in memory, and half of those in caches, at three times the bytes of adding. The meetings take a latency each.
+  const double reduced = (6400 + 3200 + (3200 + 3200) / 2.0) / 4800, gathered = (3200 + (3200 + 3200) / 2.0) / 4800;
+  REQUIRE(dense_torus2d_row.cost(slow_machine(), shared).in_node == Approx(2 * .1 + reduced + gathered));
+  REQUIRE(dense_torus2d_row.cost(slow_machine(), shared).bytes_in_node == Approx(8));
+  shared = small_problem(1);
+  shared.shared_memory = true;
+  const Cost in_memory = dense_torus2d_row.cost(slow_machine(), shared);
+  REQUIRE(in_memory.seconds() == Approx(check + 2 * .1 + (2 * 6400 + (4800 + 4800 + 1600 + 4800) / 2.0) / 4800));
+  REQUIRE(in_memory.bytes_in_node + in_memory.bytes_across == 0);
   Problem one_node = small_problem(1);
   const Cost inside = oktopk_row.cost(slow_machine(), one_node);
   REQUIRE(inside.exchange == 0);
