@@ -47,14 +47,14 @@ bool Trials::count_run(double seconds) {
   return best_ == nobody && std::all_of(trials_.begin(), trials_.end(), [&](const Trial& trial) { return trial.runs >= runs_; });
 }
 
-/// Times runs only in the second half, once thresholds have settled. Skips the first run of a turn, which takes over the last
-/// candidate's residual.
+/// Times runs only in the second half of each turn. A turn begins with the last candidate's residual, or with none after a dense
+/// candidate. While the residual grows fast, thresholds are hard to foresee, and selections take two passes.
 void Trials::note_run(double seconds) {
   Trial& trial = trials_[turn()];
-  const std::int64_t round = trial.runs / turn_length(), place = trial.runs % turn_length(), rounds = runs_ / turn_length();
+  const std::int64_t place = trial.runs % turn_length();
   ++trial.runs;
   const auto timed = static_cast<std::size_t>(trial.timed);
-  if (round < rounds / 2 || (place == 0 && turn_length() > 1) || timed == trial.nanoseconds.size()) return;
+  if (place < turn_length() / 2 || timed == trial.nanoseconds.size()) return;
   trial.nanoseconds[timed] = static_cast<std::uint64_t>(seconds * 1e9);
   ++trial.timed;
 }

@@ -13,8 +13,8 @@
 namespace weir::detail {
 
 /// Schedules and times the candidates. All of it is kept between runs. First, the first candidate has `runs` warm-up runs. Then
-/// candidates take turns of a few runs each until each has had `runs` runs, so that other load on the machine hits all of them
-/// equally. Then the fastest stays.
+/// each candidate has a turn of `runs` runs, or several of at least eight, so that other load on the machine hits all of them. Then
+/// the fastest stays.
 class Trials {
  public:
   Trials(std::size_t candidates, std::int64_t runs);
@@ -41,7 +41,7 @@ class Trials {
   void choose(std::size_t best) { best_ = static_cast<std::int64_t>(best); }
 
  private:
-  static constexpr std::int64_t nobody = -1;
+  static constexpr std::int64_t nobody = -1, shortest_turn = 8;
 
   struct Trial {
     std::int64_t runs = 0;
@@ -50,7 +50,7 @@ class Trials {
     double seconds_apply = 0;                  ///< of the last run
   };
 
-  [[nodiscard]] std::int64_t turn_length() const { return runs_ < 8 ? runs_ : 4; }
+  [[nodiscard]] std::int64_t turn_length() const { return runs_ < 2 * shortest_turn ? runs_ : shortest_turn; }
   void note_run(double seconds);
 
   std::int64_t runs_;  // per candidate
