@@ -260,19 +260,28 @@ TEST_CASE("a plan that ends leaves alone the gradients of others in flight, whic
 TEST_CASE("a dense plan that an exception ends in flight breaks off on all ranks, soon: its gradient may be gone") {
   for (const std::string algorithm : {"dense_ring", "dense_rabenseifner", "dense_torus2d"}) {
     SameErrors errors(3);
+    // Without messages, a rank could give all that others need before its exception. They advance their runs only after that.
+    std::barrier<> started(3), gone(3);
     run_ranks(
         3,
         [&](Communicator& comm) {
           std::vector<float> gradient = ramp(50000, comm.rank());
           errors.expect(comm.rank(), WEIR_ERR_STATE, "rank 1: an exception of the caller's has ended a run", [&] {
             AllreducePlan plan(comm, {.count = 50000, .algorithm = algorithm});
-            if (comm.rank() != 1) return plan.run(gradient);
+            if (comm.rank() != 1) {
+              Operation operation = plan.start(gradient);
+              started.arrive_and_wait();
+              gone.arrive_and_wait();
+              return operation.wait();
+            }
+            started.arrive_and_wait();
             try {
               const auto ends = std::make_unique<AllreducePlan>(std::move(plan));
               const std::vector<float> before = gradient;
               static_cast<void>(ends->start(gradient));
               throw std::runtime_error("the caller's own");
             } catch (const std::runtime_error&) {
+              gone.arrive_and_wait();
               fail(WEIR_ERR_STATE,
                    "'allreduce', rank 1: an exception of the caller's has ended a run in the middle of its exchange. Make a new "
                    "communicator; the network may still write to the gradient: keep its memory until the process ends");
