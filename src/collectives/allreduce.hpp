@@ -203,6 +203,10 @@ struct CounterInfo {
 inline constexpr CounterInfo rethresholded{"rethresholded",
                                            "runs in which this rank computed a new threshold, with threshold = reuse"};
 
+/// What ranks of a node sum in memory that they share, if there is room: nothing, all elements at once, as sharded algorithms do,
+/// or block by block (node_pipeline.hpp).
+enum class NodeSums : std::uint8_t { none, at_once, by_blocks };
+
 /// One row of the registry, in the file of its algorithm. It has factories of one kind: dense, sparse or packed. Dense factories
 /// are for host memory; in CUDA memory the plan builds dense algorithms from NCCL's operations.
 ///
@@ -221,7 +225,7 @@ struct AllreduceRow {
   std::int64_t (*shared_bytes)(const ExchangeSpec&) = nullptr;
   bool sharded = false;
   bool by_switch = false;        ///< the exchange goes by switch groups if the ranks form several (switch_groups.hpp)
-  bool sums_in_nodes = false;    ///< dense, through memory shared by a node's ranks if there is room; sharded algorithms do so, too
+  NodeSums in_nodes{};           ///< of a dense algorithm
   bool delivers_all = false;     ///< the whole sum is delivered, not only about k entries of it
   bool needs_allreduce = false;  ///< of the transport; dense_ring replaces the algorithm if the transport has none
   std::string_view threshold{};  ///< the selection method that defines the algorithm; empty: the configuration chooses

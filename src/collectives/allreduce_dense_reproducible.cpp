@@ -164,7 +164,7 @@ const AllreduceRow dense_reproducible_row{.name = "dense_reproducible",
                                           .cost = cost_dense_reproducible,
                                           .parameters = parameters,
                                           .check = check_dense_reproducible,
-                                          .sums_in_nodes = true,
+                                          .in_nodes = NodeSums::at_once,
                                           .dense_factories = dense_in_host_memory<DenseReproducible>};
 
 }  // namespace weir

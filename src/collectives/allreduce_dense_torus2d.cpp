@@ -108,7 +108,7 @@ const AllreduceRow dense_torus2d_row{
     .name = "dense_torus2d",
     .description = "2D torus: reduce-scatter in the node, ring across nodes, allgather in the node",
     .cost = cost_dense_torus2d,
-    .sums_in_nodes = true,
+    .in_nodes = NodeSums::by_blocks,
     .cuda_memory = true,
     .dense_factories = dense_in_host_memory<DenseTorus2d>};
 

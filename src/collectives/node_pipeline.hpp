@@ -16,7 +16,7 @@
 
 namespace weir {
 
-/// The bytes of shared memory that each rank needs for the pipeline's cards, behind the elements.
+/// The bytes of shared memory of each rank for the pipeline's cards.
 constexpr std::int64_t pipeline_cards = NodeCards::memory_for(sizeof(ErrorReport));
 
 /// Returns the elements of a shard that are summed in one step. What the ranks copy in a step stays in their caches, and shorter
@@ -24,6 +24,18 @@ constexpr std::int64_t pipeline_cards = NodeCards::memory_for(sizeof(ErrorReport
 [[nodiscard]] constexpr std::int64_t pipeline_block(int shards, std::int64_t value_bytes) {
   constexpr std::int64_t bytes_of_rank = std::int64_t{1} << 19, least = 4096;
   return std::max(least, bytes_of_rank / value_bytes / shards / line * line);
+}
+
+/// Returns the elements of shared memory that each rank needs for a shard: for two blocks, or for the largest shard if that is
+/// less.
+[[nodiscard]] constexpr std::int64_t pipeline_place(std::int64_t count, int shards, std::int64_t value_bytes) {
+  const std::int64_t largest = (count + shards - 1) / shards;
+  return std::min(2 * pipeline_block(shards, value_bytes), (largest + line - 1) / line * line);
+}
+/// Returns the bytes of shared memory that each rank needs: for its places, and for the cards behind them. No other algorithm may
+/// use them: a rank that starts the next run may not yet write where others still read its sums.
+[[nodiscard]] constexpr std::int64_t pipeline_bytes(std::int64_t count, int shards, std::int64_t value_bytes) {
+  return shards * pipeline_place(count, shards, value_bytes) * value_bytes + pipeline_cards;
 }
 
 /// Sums shards over the ranks of a node as NodeReduceScatter does, with the same bits. In step t, every rank copies block t of the
@@ -36,13 +48,14 @@ template <class T>
 class NodePipeline {
  public:
   NodePipeline(const ShardMap& map, const ExchangeSpec& spec)
-      : map_(map), threads_(spec.threads), shared_(spec.shared), factor_(static_cast<T>(1) / static_cast<T>(spec.divisor)) {
-    if (map.node().size() == 1) shared_ = {};
-    if (shared_) {
+      : map_(map), threads_(spec.threads), factor_(static_cast<T>(1) / static_cast<T>(spec.divisor)) {
+    if (spec.shared && map.node().size() > 1) {
+      shared_ = spec.shared.last(pipeline_bytes(spec.count, map.shards(), sizeof(T)));
       cards_.emplace(shared_.last(pipeline_cards), sizeof(ErrorReport), *spec.topology);
       cards_->clear();
     }
     block_ = pipeline_block(map.shards(), sizeof(T));
+    place_ = pipeline_place(spec.count, map.shards(), sizeof(T));
     steps_ = (map.size(0) + block_ - 1) / block_;
   }
 
@@ -95,7 +108,7 @@ class NodePipeline {
   }
   /// Returns where member `member` of the node has that part.
   [[nodiscard]] T* place(int member, int shard, std::int64_t step) const {
-    return reinterpret_cast<T*>(shared_.of(member)) + map_.begin(shard) + step % 2 * block_;
+    return reinterpret_cast<T*>(shared_.of(member)) + shard * place_ + step % 2 * block_;
   }
 
   void publish(int me, const T* data, std::int64_t step) {
@@ -142,7 +155,7 @@ class NodePipeline {
   Threads threads_;
   SharedMemory shared_;
   T factor_;
-  std::int64_t block_ = 0, steps_ = 0;
+  std::int64_t block_ = 0, place_ = 0, steps_ = 0;
   std::optional<NodeCards> cards_;
 };
 

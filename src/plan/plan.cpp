@@ -25,14 +25,19 @@ SharedUse shared_use(const CommunicatorState& comm, std::span<const AllreduceCon
   SharedUse use{.own = std::vector<std::int64_t>(candidates.size())};
   const AllreduceConfig& config = candidates.front();
   if (config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory) return use;
+  std::int64_t at_once = 0, by_blocks = 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const AllreduceRow& row = find_allreduce(candidates[i].algorithm);
-    if (row.sharded || row.sums_in_nodes) use.dense = config.count * type_bytes(config.type) + pipeline_cards;
+    const std::int64_t bytes = type_bytes(config.type);
+    if (row.sharded || row.in_nodes == NodeSums::at_once) at_once = config.count * bytes;
+    if (row.in_nodes == NodeSums::by_blocks || (row.sharded && config.dense_iterations > 0))
+      by_blocks = pipeline_bytes(config.count, comm.topology.smallest_node(), bytes);
     if (row.shared_bytes == nullptr || comm.topology.node_count() > 1) continue;
     ExchangeSpec spec = exchange_of(candidates[i]);
     spec.ranks = comm.topology.size();
     use.own[i] = row.shared_bytes(spec);
   }
+  use.dense = at_once + by_blocks;  // a run of one way may write before all have read what the last run, of the other, has left
   return use;
 }
 
