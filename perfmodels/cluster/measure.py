@@ -42,7 +42,7 @@ def iterations(what, count, density):
 
 
 def warmup(what, count):
-    return {"dense": 1, "sparse": 12, "close": 4 * TRIALS[count] + 1}[what]
+    return {"dense": 1, "sparse": 12, "close": 6 * TRIALS[count] + 1}[what]
 
 
 def bench(program, layout, machine, count, density, what, algorithms):

@@ -1,4 +1,4 @@
-// error_report.hpp: what is wrong with one rank's call, in one word that travels with the first control message of a run. Every
+// error_report.hpp: what is wrong with one rank's call, in one word that travels with the first thing ranks say in a run. Every
 // rank takes the largest, so that all report the same error.
 #pragma once
 

@@ -89,7 +89,7 @@ struct ExchangeSpec {
   std::shared_ptr<const ExchangeSpec> whole;  ///< for a shard: what it is a shard of; otherwise null
   bool along_switches = false;       ///< the ranks are one per node: the exchange may go by switch groups (switch_groups.hpp)
   int lane = -1;                     ///< of the transport's allreduce, for algorithms that need it
-  SharedMemory shared;               ///< `count` elements, and a meeting, of a node's ranks; without it they exchange by messages
+  SharedMemory shared;               ///< what the row's NodeSums need, of a node's ranks; without it they exchange by messages
   SharedMemory node_memory;          ///< the row's shared_bytes() of each rank, if all are on one node and there is room
   Threads threads;                   ///< for work on host memory
   std::shared_ptr<Scratch> scratch;  ///< the communicator's; null: each algorithm has its own

@@ -56,7 +56,7 @@ class DenseTorus2d final : public DenseAllreduce<T> {
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const override {
-    return in_node_.memory_bytes() + (across_ ? across_->memory_bytes() : 0);
+    return (pipeline_ ? pipeline_.memory_bytes() : in_node_.memory_bytes()) + (across_ ? across_->memory_bytes() : 0);
   }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 Cost cost_packed_allgather(const Machine& machine, const Problem& problem) {
   const model::Setting setting(machine, problem);
   Cost cost;
-  cost.select = encode_seconds(setting, setting.n);
+  cost.select = check_seconds(setting) + encode_seconds(setting, setting.n);
   book_flat(cost, setting, setting.network.allreduce_control(setting.all, 8));
   book_flat(cost, setting, gather_cost(setting, setting.all, setting.n * problem.packed_bytes));
   cost.apply = problem.ranks * decode_seconds(setting, setting.n);

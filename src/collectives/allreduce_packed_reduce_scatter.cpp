@@ -14,7 +14,7 @@ Cost cost_packed_reduce_scatter(const Machine& machine, const Problem& problem) 
   const model::Setting setting(machine, problem);
   const double shard = setting.n / setting.shards, part = shard / setting.rings.ranks;
   Cost cost;
-  cost.select = encode_seconds(setting, shard);
+  cost.select = check_seconds(setting) + encode_seconds(setting, shard);
   book_flat(cost, setting, setting.network.allreduce_control(setting.all, 8));
   if (problem.largest_node > 1) book_in_node(cost, node_reduce_scatter(setting));
   model::StepCost across = setting.network.all_to_all(setting.rings, part * problem.packed_bytes, model::usual_window);

@@ -8,7 +8,7 @@
 
 namespace weir {
 
-/// Outlives its runs.
+/// An object outlives its runs.
 class ErrorAgreement {
  public:
   /// Returns the largest error of any rank.

@@ -17,7 +17,7 @@ NodeCards::NodeCards(SharedMemory memory, std::int64_t card, const Topology& top
 void NodeCards::clear() noexcept { std::fill_n(memory_.of(rank_), SharedMeeting::bytes, std::byte{0}); }
 
 void NodeCards::publish() noexcept {
-  ++published_;
+  last_ = meeting_.next();
   meeting_.arrive(rank_);
 }
 

@@ -28,7 +28,7 @@ class NodeCards final : public Completion {
   void clear() noexcept;
 
   /// Returns where this rank writes its next card.
-  [[nodiscard]] std::byte* mine() const { return slot(rank_, published_ + 1); }
+  [[nodiscard]] std::byte* mine() const { return slot(rank_, meeting_.next()); }
   /// Shows the other ranks what mine() has.
   void publish() noexcept;
   /// Returns whether all ranks have published as many cards as this one.
@@ -43,7 +43,7 @@ class NodeCards final : public Completion {
   [[nodiscard]] std::string describe() const override { return meeting_.describe(); }
   /// Returns the last card of rank 0, once reached() is true. That of rank r lies r * stride() bytes behind it. They stay until
   /// this rank publishes twice more: each rank writes two cards by turns, and none can be two ahead of another.
-  [[nodiscard]] const std::byte* first() const { return slot(0, published_); }
+  [[nodiscard]] const std::byte* first() const { return slot(0, last_); }
   [[nodiscard]] std::int64_t stride() const { return memory_.of(1) - memory_.of(0); }
   template <class Card>
   [[nodiscard]] const Card& of(int rank) const {
@@ -55,15 +55,15 @@ class NodeCards final : public Completion {
   static constexpr std::int64_t line = 64;
   static constexpr std::int64_t round_up(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
-  [[nodiscard]] std::byte* slot(int rank, std::uint64_t card) const {
-    return memory_.of(rank) + SharedMeeting::bytes + static_cast<std::int64_t>(card % 2) * slot_bytes_;
+  [[nodiscard]] std::byte* slot(int rank, std::uint32_t meeting) const {
+    return memory_.of(rank) + SharedMeeting::bytes + static_cast<std::int64_t>(meeting % 2) * slot_bytes_;
   }
 
   SharedMemory memory_;
   SharedMeeting meeting_;
   std::int64_t slot_bytes_;
   int rank_, spins_;
-  std::uint64_t published_ = 0;
+  std::uint32_t last_ = 0;  // the meeting for which this rank has published last
 };
 
 }  // namespace weir

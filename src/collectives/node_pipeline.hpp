@@ -62,6 +62,10 @@ class NodePipeline {
   /// Returns whether the ranks share memory.
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(shared_); }
 
+  [[nodiscard]] std::int64_t memory_bytes() const {
+    return map_.shards() * place_ * static_cast<std::int64_t>(sizeof(T)) + pipeline_cards;
+  }
+
   /// Each owner's shard of `data` becomes the node's sum.
   task<void> reduce_scatter(Channel node, T* data) {
     for (std::int64_t step = 0; step <= steps_; ++step) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -335,12 +334,12 @@ class Exchange final : public FusedCall {
         const StageScope inner = channel().stage(Stage::exchange);
         outcome = co_await sparse_->run(channel(), local_, contents_->k, error);
         error = outcome.input_error;
-        if (!error && dense_) co_await dense_->run(channel(), staging_.data());
       } else if (dense_) {
         error = co_await dense_->agree_and_run(channel(), staging_.data(), error);
       } else {
         error = co_await agreement_.run(channel(), error);
       }
+      if (sparse_ && dense_ && !error) co_await dense_->run(channel(), staging_.data());
       outcome_ = outcome;
     }
     note_end();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/allreduce.hpp"
+#include "model/stages.hpp"
 
 namespace weir {
 
@@ -38,8 +39,14 @@ Cost compressed_cost(const Machine& machine, const Problem& problem, const Allre
     compressed.decode_adds = expense.decode_adds;
     return algorithm.cost(machine, compressed);
   }
-  if (compressor && compressor.row->carriage == Carriage::linear) compressed.count = expense.summed;
+  const bool linear = compressor && compressor.row->carriage == Carriage::linear;
+  if (linear) {
+    compressed.count = expense.summed;
+    compressed.shared_memory = false;  // of several sums in a run, the second would overwrite the first too early
+  }
   Cost cost = algorithm.cost(machine, compressed);
+  if (linear)  // the whole gradient is checked
+    cost.select += model::check_seconds({machine, problem}) - model::check_seconds({machine, compressed});
   const double add_seconds = static_cast<double>(problem.count) * problem.value_bytes / machine.rates.add;
   cost.select += expense.encode_adds * add_seconds;
   cost.apply += expense.decode_adds * add_seconds;

@@ -21,23 +21,24 @@
 namespace weir::detail {
 namespace {
 
+std::int64_t round_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 SharedUse shared_use(const CommunicatorState& comm, std::span<const AllreduceConfig> candidates) {
   SharedUse use{.own = std::vector<std::int64_t>(candidates.size())};
   const AllreduceConfig& config = candidates.front();
   if (config.memory != MemorySpace::host || comm.topology.largest_node() == 1 || !comm.settings.shared_memory) return use;
-  std::int64_t at_once = 0, by_blocks = 0;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const AllreduceRow& row = find_allreduce(candidates[i].algorithm);
     const std::int64_t bytes = type_bytes(config.type);
-    if (row.sharded || row.in_nodes == NodeSums::at_once) at_once = config.count * bytes;
+    if (row.sharded) use.sharded = round_up(config.count * bytes);
+    if (row.in_nodes == NodeSums::at_once) use.reproducible = round_up(config.count * bytes);
     if (row.in_nodes == NodeSums::by_blocks || (row.sharded && config.dense_iterations > 0))
-      by_blocks = pipeline_bytes(config.count, comm.topology.smallest_node(), bytes);
+      use.by_blocks = pipeline_bytes(config.count, comm.topology.smallest_node(), bytes);
     if (row.shared_bytes == nullptr || comm.topology.node_count() > 1) continue;
     ExchangeSpec spec = exchange_of(candidates[i]);
     spec.ranks = comm.topology.size();
     use.own[i] = row.shared_bytes(spec);
   }
-  use.dense = at_once + by_blocks;  // a run of one way may write before all have read what the last run, of the other, has left
   return use;
 }
 
@@ -312,7 +313,8 @@ ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate, const SharedUse
   if (row.asks_costs_for(whole)) whole.machine = &comm->agreed_machine().machine;
   whole.lane = lease_.lane();
   if (const SharedMemory memory = lease_.memory()) {
-    if (use.dense > 0) whole.shared = memory.from(use.before(use.own.size()));
+    const std::int64_t before = row.in_nodes == NodeSums::at_once ? use.sharded : 0;
+    if (use.dense() > 0) whole.shared = memory.from(use.before(use.own.size()) + before);
     if (use.own[number] > 0) whole.node_memory = memory.from(use.before(number));
   }
   whole.scratch = comm->scratch;

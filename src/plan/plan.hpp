@@ -20,12 +20,15 @@ namespace weir::detail {
 /// then the memory of dense steps, which candidates share.
 struct SharedUse {
   std::vector<std::int64_t> own;  ///< of each candidate
-  std::int64_t dense = 0;
+  // A rank that starts a run may write while others still read what the last run has left. So algorithms that divide the memory in
+  // different ways have regions of their own: those that shard, `reproducible`, and those that sum by blocks.
+  std::int64_t sharded = 0, reproducible = 0, by_blocks = 0;
 
   [[nodiscard]] std::int64_t before(std::size_t candidate) const {
     return std::accumulate(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(candidate), std::int64_t{0});
   }
-  [[nodiscard]] std::int64_t total() const { return before(own.size()) + dense; }
+  [[nodiscard]] std::int64_t dense() const { return sharded + reproducible + by_blocks; }
+  [[nodiscard]] std::int64_t total() const { return before(own.size()) + dense(); }
 };
 
 /// One plan. It has one step, or one for each candidate while automatic choice tries several; the candidate whose turn it is then

@@ -2,6 +2,7 @@
 // taken. The fastest candidate stays. The plan owns the candidates' steps.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,8 +14,8 @@
 namespace weir::detail {
 
 /// Schedules and times the candidates. All of it is kept between runs. First, the first candidate has `runs` warm-up runs. Then
-/// each candidate has a turn of `runs` runs, or several of at least eight, so that other load on the machine hits all of them. Then
-/// the fastest stays.
+/// each candidate has a turn of `runs` runs. From 16 runs on, it has several turns of eight runs or more, so that other load on
+/// the machine hits all candidates. The last turn may be shorter. Then the fastest stays.
 class Trials {
  public:
   Trials(std::size_t candidates, std::int64_t runs);
@@ -41,7 +42,7 @@ class Trials {
   void choose(std::size_t best) { best_ = static_cast<std::int64_t>(best); }
 
  private:
-  static constexpr std::int64_t nobody = -1, shortest_turn = 8;
+  static constexpr std::int64_t nobody = -1, long_turn = 8;
 
   struct Trial {
     std::int64_t runs = 0;
@@ -50,7 +51,8 @@ class Trials {
     double seconds_apply = 0;                  ///< of the last run
   };
 
-  [[nodiscard]] std::int64_t turn_length() const { return runs_ < 2 * shortest_turn ? runs_ : shortest_turn; }
+  [[nodiscard]] std::int64_t turns() const { return std::max<std::int64_t>(1, runs_ / long_turn); }
+  [[nodiscard]] std::int64_t turn_length() const { return (runs_ + turns() - 1) / turns(); }
   void note_run(double seconds);
 
   std::int64_t runs_;  // per candidate

@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "collectives/compressed_exchange.hpp"
-#include "collectives/control.hpp"
 #include "communicator/input_error.hpp"
 #include "contribution/contribution.hpp"
 #include "plan/estimate.hpp"

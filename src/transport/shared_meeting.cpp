@@ -18,6 +18,8 @@ static_assert(Shared::is_always_lock_free, "processes share it");
 
 }  // namespace
 
+std::uint32_t SharedMeeting::next() const noexcept { return Shared(word(meetings)).load(std::memory_order_relaxed) + 1; }
+
 void SharedMeeting::arrive(int me) noexcept {
   before_ = Shared(word(meetings)).load(std::memory_order_relaxed);
   Shared(word_of(me, arrivals)).store(before_ + 1, std::memory_order_relaxed);

@@ -21,6 +21,9 @@ class SharedMeeting final : public Completion {
   /// Both outlive the object.
   SharedMeeting(SharedMemory memory, std::span<const int> members) noexcept : memory_(memory), members_(members) {}
 
+  /// Returns the number of the meeting that comes next, the same on all ranks that have reached the last one. Objects that use the
+  /// same memory one after another go on counting.
+  [[nodiscard]] std::uint32_t next() const noexcept;
   /// Says that this rank, member `me`, has come. What it has written before is seen by all once the meeting is reached.
   void arrive(int me) noexcept;
   [[nodiscard]] bool reached() override;

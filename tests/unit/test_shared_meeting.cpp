@@ -1,11 +1,14 @@
-// Tests meetings of threads through shared memory.
+// Tests meetings of threads through shared memory, and cards.
 #include <array>
+#include <cstring>
 #include <numeric>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "collectives/node_cards.hpp"
 #include "support/catch.hpp"
+#include "topology/topology.hpp"
 #include "transport/shared_meeting.hpp"
 
 namespace weir {
@@ -83,6 +86,37 @@ TEST_CASE("a meeting that a rank has given up is not reached when the others com
   first.abandon();
   second.arrive(1);
   CHECK((!first.reached() && !second.reached()));
+}
+
+TEST_CASE("cards of objects that use the same memory by turns stay until all have read them") {
+  constexpr std::int64_t bytes = NodeCards::memory_for(sizeof(std::uint64_t));
+  struct alignas(64) Memory {
+    std::array<std::byte, 2 * bytes> bytes_of_ranks{};
+  } memory;
+  const SharedMemory shared(memory.bytes_of_ranks.data(), bytes, bytes);
+  const std::array topologies = {Topology(synthetic_machine("rank:2"), 0), Topology(synthetic_machine("rank:2"), 1)};
+  NodeCards first_0(shared, 8, topologies[0]), first_1(shared, 8, topologies[1]);
+  NodeCards second_0(shared, 8, topologies[0]), second_1(shared, 8, topologies[1]);
+  first_0.clear();
+  first_1.clear();
+  const auto publish = [](NodeCards& cards, std::uint64_t value) {
+    std::memcpy(cards.mine(), &value, sizeof value);
+    cards.publish();
+  };
+  for (std::uint64_t value = 1; value < 8; value += 3) {
+    publish(first_0, value);
+    publish(first_1, value);
+    REQUIRE(first_0.reached());
+    publish(second_0, value + 1);  // rank 0 has read and goes on with another object
+    REQUIRE(first_1.reached());
+    REQUIRE(first_1.of<std::uint64_t>(0) == value);
+    publish(second_1, value + 1);
+    REQUIRE(second_1.of<std::uint64_t>(0) == value + 1);
+    publish(first_1, value + 2);
+    REQUIRE(second_0.of<std::uint64_t>(1) == value + 1);
+    publish(first_0, value + 2);
+    REQUIRE(first_0.of<std::uint64_t>(1) == value + 2);
+  }
 }
 
 }  // namespace weir
