@@ -135,6 +135,13 @@ HWY_INLINE std::int64_t select_one(Source source, std::int64_t i, Output<T> out,
   return hits + 1;
 }
 
+/// Selects the entries of a vector one by one.
+template <class Source, class T>
+HWY_NOINLINE std::int64_t select_each(Source source, std::int64_t i, unsigned bits, Output<T> out, std::int64_t hits) {
+  for (; bits != 0; bits &= bits - 1) hits = select_one(source, i + std::countr_zero(bits), out, hits);
+  return hits;
+}
+
 /// Marks hits. Writes each mask to a place of its own, so that processors work on several vectors at once.
 template <class Source, class D>
 HWY_INLINE void find_hits(D d, Source source, std::int64_t begin, std::int64_t vectors, hn::Vec<KeyTag<D>> below, HitMasks& masks) {
@@ -193,9 +200,9 @@ HWY_INLINE std::int64_t store_hits(D d, Source source, std::int64_t begin, std::
   const auto store = [&](std::int64_t v) HWY_ATTR {
     const std::int64_t i = begin + v * lanes;
     const std::uint8_t* const mask = masks.template from<std::uint8_t>(mask_bytes(d) * v);
-    unsigned bits = lanes > 8 ? mask[0] | static_cast<unsigned>(mask[1]) << 8 : mask[0];
-    if (hits + lanes > out.capacity) {
-      for (; bits != 0; bits &= bits - 1) hits = select_one(source, i + std::countr_zero(bits), out, hits);
+    const unsigned bits = lanes > 8 ? mask[0] | static_cast<unsigned>(mask[1]) << 8 : mask[0];
+    if (hits + lanes > out.capacity) [[unlikely]] {
+      hits = select_each(source, i, bits, out, hits);
     } else {
       const auto hit = hn::LoadMaskBits(d, mask);
       hn::StoreU(compress(d, source.take(d, i, hit), hit), d, out.values + hits);
