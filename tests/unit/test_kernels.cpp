@@ -160,6 +160,29 @@ TEMPLATE_TEST_CASE("kth_key resolves keys that differ in any digit", "[kernels]"
   }
 }
 
+TEMPLATE_TEST_CASE("kth_key of many agrees with sorting", "[kernels]", WEIR_ALL_KERNELS) {
+  using T = typename TestType::T;
+  const std::int64_t n = 40000;
+  for (const Kind kind : kinds) {
+    for (const char* order : {"any", "ascending", "few large in a row", "zeros between"}) {
+      if (left_out()) continue;
+      auto x = numbers<T>(kind, n, 6);
+      const auto by_key = [](T a, T b) { return key_of(a) < key_of(b); };
+      if (order == std::string("ascending")) std::sort(x.begin(), x.end(), by_key);
+      if (order == std::string("few large in a row"))
+        std::partial_sort(x.begin(), x.begin() + 300, x.end(), [&](T a, T b) { return by_key(b, a); });
+      for (std::size_t i = 0; order == std::string("zeros between") && i < x.size(); ++i) x[i] = i % 4 == 0 ? x[i] : T{0};
+      for (const std::int64_t k : {std::int64_t{1}, n / 100, n / 4, n / 2, n * 19 / 20, n * 199 / 200, n, n + 1}) {
+        const KthKey<T> expected = reference::kth_key(x.data(), n, k), found = TestType::kth_key(x.data(), n, k);
+        INFO("kind " << static_cast<int>(kind) << ", order " << order << ", k " << k);
+        REQUIRE(found.key == expected.key);
+        REQUIRE(found.greater == expected.greater);
+        REQUIRE(found.equal == expected.equal);
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
   for (const std::int64_t n : sizes) {

@@ -5,6 +5,9 @@
 // The order matters: foreach_target.h includes this file once per instruction set.
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/host/dispatch.hpp"
@@ -14,17 +17,25 @@ HWY_BEFORE_NAMESPACE();
 namespace weir::kernels::host::HWY_NAMESPACE {
 namespace {
 
-constexpr int digit_bits = 11;
-constexpr int digits = 1 << digit_bits;
+constexpr int most_digit_bits = 11;
+constexpr int most_digits = 1 << most_digit_bits;
 /// Neighbours count in different tables: two counts in one place would wait for the first store.
 constexpr int tables = 4;
 constexpr std::int64_t buffer_size = 2048;
-/// Up to this number, counting keys bit by bit is faster than clearing the counts of digits.
-constexpr std::int64_t few_keys = 512;
+/// Up to this number, counting keys bit by bit is faster than counting digits.
+constexpr std::int64_t few_keys = 256;
+/// From this number on, a sample says between which keys the k-th probably lies.
+constexpr std::int64_t sampled_from = 32768;
+constexpr std::int64_t sample_size = 2048;
+/// Neighbours in a sample that are neighbours in memory: fewer lines of memory are touched.
+constexpr std::int64_t sample_run = 4;
 
 struct DigitCounts {
-  std::uint32_t table[tables][digits];
+  std::uint32_t table[tables][most_digits];
 
+  void clear(std::int64_t digits) {
+    for (auto& counts : table) std::memset(counts, 0, static_cast<std::size_t>(digits) * sizeof counts[0]);
+  }
   std::int64_t operator[](std::int64_t digit) const {
     std::int64_t sum = 0;
     for (const auto& counts : table) sum += counts[digit];
@@ -32,10 +43,16 @@ struct DigitCounts {
   }
 };
 
+/// The keys from `low` to `high`; 1 <= low.
 template <class T>
-void count_digits(const T* x, std::int64_t count, int shift, int bits, DigitCounts& counts) {
-  const auto mask = static_cast<Key<T>>((Key<T>{1} << bits) - 1);
-  const auto digit = [&](std::int64_t i) { return std::bit_cast<Key<T>>(x[i]) >> shift & mask; };
+struct KeyRange {
+  Key<T> low, high;
+};
+
+/// Counts (key - low) >> shift.
+template <class T>
+void count_digits(const T* x, std::int64_t count, Key<T> low, int shift, DigitCounts& counts) {
+  const auto digit = [&](std::int64_t i) { return (key_of(x[i]) - low) >> shift; };
   std::int64_t i = 0;
   for (; i + tables <= count; i += tables) {
     const auto digit_0 = digit(i), digit_1 = digit(i + 1), digit_2 = digit(i + 2), digit_3 = digit(i + 3);
@@ -47,35 +64,45 @@ void count_digits(const T* x, std::int64_t count, int shift, int bits, DigitCoun
   for (; i < count; ++i) ++counts.table[0][digit(i)];
 }
 
-/// Copies the values with the key prefix `prefix` above bit `shift`. Writes up to one vector beyond what it copies.
+struct Copied {
+  std::int64_t within, above;  ///< keys in the range, which were copied, and above it
+};
+
+/// Copies the values whose keys are in `range`. Writes up to one vector beyond what it copies. `out` may be x.
 template <class T>
-HWY_INLINE std::int64_t copy_prefixed(const T* x, std::int64_t count, Key<T> prefix, int shift, T* out) {
+HWY_INLINE Copied copy_within(const T* x, std::int64_t count, KeyRange<T> range, T* out) {
   const Tag<T> d;
   const KeyTag<Tag<T>> dk;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto wanted = hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(prefix));
-  std::int64_t copied = 0;
+  const auto below = just_below(d, range.low), high = just_below(d, range.high + 1);
+  Copied copied{0, 0};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto values = hn::LoadU(d, x + i);
-    const auto match = hn::RebindMask(d, hn::Eq(hn::ShiftRightSame(keys_of(d, values), shift), wanted));
-    hn::StoreU(compress(d, values, match), d, out + copied);
-    copied += static_cast<std::int64_t>(hn::CountTrue(d, match));
+    const auto keys = keys_of(d, values);
+    const auto above = hn::Gt(keys, high);
+    const auto within = hn::AndNot(above, hn::Gt(keys, below));
+    copied.above += static_cast<std::int64_t>(hn::CountTrue(dk, above));
+    if (hn::AllFalse(dk, within)) continue;
+    hn::StoreU(compress(d, values, hn::RebindMask(d, within)), d, out + copied.within);
+    copied.within += static_cast<std::int64_t>(hn::CountTrue(dk, within));
   }
   for (; i < count; ++i) {
-    if (key_of(x[i]) >> shift == prefix) out[copied++] = x[i];
+    const Key<T> key = key_of(x[i]);
+    copied.above += key > range.high;
+    if (key >= range.low && key <= range.high) out[copied.within++] = x[i];
   }
   return copied;
 }
 
 template <class T>
-struct KeyRange {
-  Key<T> smallest, largest;  ///< of the nonzero keys
-  std::int64_t ones, more;   ///< number of keys that are 1, and that are greater
+struct KeySummary {
+  KeyRange<T> range;        ///< of the nonzero keys
+  std::int64_t ones, more;  ///< number of keys that are 1, and that are greater
 };
 
 template <class T>
-KeyRange<T> key_range(const T* x, std::int64_t count) {
+KeySummary<T> summarize_keys(const T* x, std::int64_t count) {
   const Tag<T> d;
   const KeyTag<Tag<T>> dk;
   const hn::RebindToUnsigned<Tag<T>> du;
@@ -84,96 +111,149 @@ KeyRange<T> key_range(const T* x, std::int64_t count) {
   auto largest = hn::Zero(dk);
   // Subtracting one makes zero the largest of all.
   auto smallest_less_one = hn::Set(du, ~Key<T>{0});
-  KeyRange<T> range{0, 0, 0, 0};
+  KeySummary<T> summary{};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto keys = keys_of(d, hn::LoadU(d, x + i));
     largest = hn::Max(largest, keys);
     smallest_less_one = hn::Min(smallest_less_one, hn::BitCast(du, hn::Sub(keys, one)));
-    range.more += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, one)));
-    range.ones += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys, one)));
+    summary.more += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys, one)));
+    summary.ones += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Eq(keys, one)));
   }
-  range.largest = static_cast<Key<T>>(hn::GetLane(hn::MaxOfLanes(dk, largest)));
+  auto largest_of_all = static_cast<Key<T>>(hn::GetLane(hn::MaxOfLanes(dk, largest)));
   Key<T> smallest_less_one_of_all = hn::GetLane(hn::MinOfLanes(du, smallest_less_one));
   for (; i < count; ++i) {
     const Key<T> key = key_of(x[i]);
-    range.largest = std::max(range.largest, key);
+    largest_of_all = std::max(largest_of_all, key);
     smallest_less_one_of_all = std::min<Key<T>>(smallest_less_one_of_all, key - 1);
-    range.more += key > 1;
-    range.ones += key == 1;
+    summary.more += key > 1;
+    summary.ones += key == 1;
   }
-  range.smallest = smallest_less_one_of_all + 1;
-  return range;
+  summary.range = {smallest_less_one_of_all + 1, largest_of_all};
+  return summary;
 }
 
-/// Returns the rank-th largest of `count` <= few_keys keys, 1 <= rank; it is not zero. All keys have the same bits from `shift` on:
-/// `prefix`.
+/// Returns the rank-th largest of `count` <= few_keys keys, 1 <= rank, all of them in `range`.
 template <class T>
-KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, Key<T> prefix, int shift) {
+KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, KeyRange<T> range) {
   const Tag<T> d;
   const KeyTag<Tag<T>> dk;
-  using Lane = hn::TFromD<decltype(dk)>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   HWY_ALIGN T values[few_keys + select_padding];
   const std::int64_t padded = (count + lanes - 1) / lanes * lanes;
   std::memcpy(values, x, static_cast<std::size_t>(count) * sizeof(T));
   std::fill(values + count, values + padded, T{0});
   const auto reaching = [&](Key<T> key) {
-    const auto least = hn::Set(dk, static_cast<Lane>(key - 1));
+    const auto below = just_below(d, key);
     std::int64_t number = 0;
     for (std::int64_t i = 0; i < padded; i += lanes)
-      number += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys_of(d, hn::LoadU(d, values + i)), least)));
+      number += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys_of(d, hn::LoadU(d, values + i)), below)));
     return number;
   };
-  auto key = static_cast<Key<T>>(prefix << shift);
-  while (shift-- > 0) {
-    const Key<T> higher = key | Key<T>{1} << shift;
-    if (reaching(higher) >= rank) key = higher;
+  while (range.low < range.high) {
+    const Key<T> middle = range.low + (range.high - range.low + 1) / 2;
+    if (reaching(middle) >= rank)
+      range.low = middle;
+    else
+      range.high = middle - 1;
   }
-  const std::int64_t greater = key == key_max<T> ? 0 : reaching(key + 1);
-  return {key, greater, reaching(key) - greater};
+  const std::int64_t greater = reaching(range.low + 1);
+  return {range.low, greater, reaching(range.low) - greater};
 }
 
-/// Finds the k-th largest by radix selection, the highest digit first, below the bits that all nonzero keys share. Only the keys in
-/// the bin of the k-th are examined again. Once they are few, they are copied out of x.
+/// A digit, the number of keys with it, and with greater ones.
+struct Digit {
+  std::int64_t digit, equal, greater;
+};
+
+/// Returns the digit of the rank-th largest of `total` keys.
+inline Digit find_digit(const DigitCounts& counts, std::int64_t digits, std::int64_t rank, std::int64_t total) {
+  if (rank <= total / 2) {
+    std::int64_t digit = digits - 1, greater = 0;
+    for (; greater + counts[digit] < rank; --digit) greater += counts[digit];
+    return {digit, counts[digit], greater};
+  }
+  std::int64_t digit = 0, smaller = 0;
+  for (; smaller + counts[digit] <= total - rank; ++digit) smaller += counts[digit];
+  return {digit, counts[digit], total - smaller - counts[digit]};
+}
+
+/// Finds the k-th largest key by radix selection, the highest digit first, and returns true, if it is in `range`. Only keys with
+/// the digits of the k-th are examined again. Once they are few, they are copied out of x. `all`: all keys are in `range`.
 template <class T>
-KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
-  const KeyRange<T> range = key_range(x, count);
-  if (k > range.ones + range.more) return {1, range.more, range.ones};
+bool find_kth(const T* x, std::int64_t count, std::int64_t k, KeyRange<T> range, bool all, KthKey<T>& found) {
   DigitCounts counts;
   T buffer[buffer_size + select_padding];
-  int shift = std::bit_width(static_cast<Key<T>>(range.smallest ^ range.largest));
-  Key<T> prefix = range.largest >> shift;
-  std::int64_t greater = 0;
-  // Zeros differ in their prefix, or come last.
-  std::int64_t equal = prefix == 0 ? count : range.ones + range.more;
-  while (shift > 0) {
-    const int bits = std::min(shift, digit_bits);
-    const int next_shift = shift - bits;
-    if (equal != count && equal <= buffer_size) {
-      count = copy_prefixed(x, count, prefix, shift, buffer);
-      x = buffer;
+  std::int64_t dropped = 0;  // keys above the range that are no longer in x
+  for (;;) {
+    if (all && count <= few_keys) {
+      found = kth_of_few(x, count, k, range);
+      found.greater += dropped;
+      return true;
     }
-    if (equal == count && count <= few_keys) {
-      const KthKey<T> found = kth_of_few(x, count, k - greater, prefix, shift);
-      return {found.key, greater + found.greater, found.equal};
-    }
-    std::memset(&counts, 0, sizeof counts);
-    if (equal == count) {
-      count_digits(x, count, next_shift, bits, counts);
+    const Key<T> width = range.high - range.low;
+    // Clearing the counts and adding them up should not take longer than counting.
+    const int bits = std::clamp(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count))) - 2, 6, most_digit_bits);
+    const int shift = std::max(0, static_cast<int>(std::bit_width(width)) - bits);
+    const auto digits = static_cast<std::int64_t>(width >> shift) + 1;
+    counts.clear(digits);
+    Copied copied{count, 0};
+    if (all) {
+      count_digits(x, count, range.low, shift, counts);
     } else {
+      copied = {0, 0};
       for (std::int64_t i = 0; i < count; i += buffer_size) {
-        const std::int64_t copied = copy_prefixed(x + i, std::min(buffer_size, count - i), prefix, shift, buffer);
-        count_digits(buffer, copied, next_shift, bits, counts);
+        const Copied block = copy_within(x + i, std::min(buffer_size, count - i), range, buffer);
+        count_digits(buffer, block.within, range.low, shift, counts);
+        copied.within += block.within;
+        copied.above += block.above;
       }
+      if (k <= copied.above || k > copied.above + copied.within) return false;
     }
-    std::int64_t digit = (1 << bits) - 1;
-    for (; greater + counts[digit] < k; --digit) greater += counts[digit];
-    equal = counts[digit];
-    prefix = static_cast<Key<T>>(prefix << bits | static_cast<Key<T>>(digit));
-    shift = next_shift;
+    const Digit digit = find_digit(counts, digits, k - copied.above, copied.within);
+    const std::int64_t greater = copied.above + digit.greater;
+    range.low += static_cast<Key<T>>(digit.digit) << shift;
+    range.high = std::min<Key<T>>(range.high, range.low + ((Key<T>{1} << shift) - 1));
+    if (range.low == range.high) {
+      found = {range.low, dropped + greater, digit.equal};
+      return true;
+    }
+    all = digit.equal == count;
+    if (!all && digit.equal <= buffer_size) {
+      count = copy_within(x, count, range, buffer).within;
+      x = buffer;
+      dropped += greater;
+      k -= greater;
+      all = true;
+    }
   }
-  return {prefix, greater, equal};
+}
+
+template <class T>
+KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k);
+
+/// Returns a range in which the k-th largest key probably lies, 4 standard deviations to either side.
+template <class T>
+KeyRange<T> probable_range(const T* x, std::int64_t count, std::int64_t k) {
+  T sample[sample_size];
+  const std::int64_t stride = count / sample_size * sample_run;
+  for (std::int64_t i = 0; i < sample_size / sample_run; ++i) std::copy_n(x + i * stride, sample_run, sample + i * sample_run);
+  const double share = static_cast<double>(k) / static_cast<double>(count), middle = share * sample_size;
+  const double spread = 4 * std::sqrt(middle * std::max(0.0, 1 - share)) + 4;
+  const auto first = static_cast<std::int64_t>(middle - spread), last = static_cast<std::int64_t>(middle + spread) + 1;
+  return {last > sample_size ? std::max<Key<T>>(1, summarize_keys(x, count).range.low) : kth_key(sample, sample_size, last).key,
+          first < 1 ? key_max<T> : kth_key(sample, sample_size, first).key};
+}
+
+template <class T>
+KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
+  KthKey<T> found;
+  if (count >= sampled_from && find_kth(x, count, k, probable_range(x, count, k), false, found)) return found;
+  const KeySummary<T> summary = summarize_keys(x, count);
+  const std::int64_t nonzero = summary.ones + summary.more;
+  if (k > nonzero) return {1, summary.more, summary.ones};
+  find_kth(x, count, k, summary.range, nonzero == count, found);
+  return found;
 }
 
 /// The vectorised part of `histogram`: computes the bins of a few vectors at once and counts them in several tables. Returns how
@@ -190,7 +270,7 @@ std::int64_t histogram_vectors(const T* x, std::int64_t count, Key<T> low, Key<T
   const std::int64_t above_bin = bin_count, ignored_bin = bin_count + 1;
 
   DigitCounts counts;
-  for (auto& table : counts.table) std::memset(table, 0, static_cast<std::size_t>(ignored_bin + 1) * sizeof table[0]);
+  counts.clear(ignored_bin + 1);
   Lane chunk_bins[chunk];
   const auto first = hn::Set(dk, static_cast<Lane>(low));
   const auto below_low = just_below(d, std::max<Key<T>>(low, 1));
@@ -220,7 +300,7 @@ std::int64_t histogram_vectors(const T* x, std::int64_t count, Key<T> low, Key<T
 template <class T>
 void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above) {
   std::int64_t i = 0;
-  if (low <= high && high <= key_max<T> && (high - low) >> shift < digits - 2) {
+  if (low <= high && high <= key_max<T> && (high - low) >> shift < most_digits - 2) {
     i = histogram_vectors(x, count, low, high, shift, bins, above);
   }
   for (; i < count; ++i) {
