@@ -83,8 +83,7 @@ class OkTopkInNode {
     const coo::Segment<T> to{update_values_.data(), update_indices_.data(), 0};
     if (alone) {
       stage.next(Stage::global_threshold);
-      const coo::Segment<T> update =
-          co_await keep_largest(channel, space_, sum, tree_.spare(), k, state.global_key, kth_scratch_.data(), to);
+      const coo::Segment<T> update = keep_largest(sum, k, state.global_key, to);
       space_.divide(update, spec_);
       outcome.update = {update.indices, update.values, update.count};
       co_return outcome;

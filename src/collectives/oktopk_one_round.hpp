@@ -9,31 +9,21 @@
 #include "codec/wire.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/allreduce.hpp"
-#include "collectives/global_kth.hpp"
 #include "collectives/host_space.hpp"
 #include "collectives/merge_tree.hpp"
 #include "collectives/oktopk_state.hpp"
 
 namespace weir {
 
-/// Moves the k largest entries of `sum`, which every rank has as a whole, to the memory of `to`, with room for k entries and
-/// select_padding more. `spare` has room for sum.count entries and select_padding more. Sets `global_key` as OkTopkState has it.
+/// Copies the k largest entries of `sum`, which every rank has as a whole, to the memory of `to`, with room for k entries and
+/// select_padding more. Sets `global_key` as OkTopkState has it.
 template <class T>
-task<coo::Segment<T>> keep_largest(Channel channel, HostSpace<T>& space, coo::Segment<T> sum, coo::Segment<T> spare, std::int64_t k,
-                                   Key<T>& global_key, std::uint64_t* scratch, coo::Segment<T> to) {
-  // They are usually in the window of global_kth() or above it, so only those entries are searched.
-  const Key<T> floor = KthWindow<T>(global_key).low;
-  coo::Segment<T> among = spare;
-  Band<T> from_floor{floor, floor, 0, 0};
-  among.count =
-      kernels::host::select_band<T>(sum.indices, sum.values, sum.count, from_floor, among.indices, among.values, nullptr, 0);
-  if (among.count < k) among = sum;
-  const std::array<int, 1> myself = {channel.topology().rank()};
-  const GlobalCut<T> cut = co_await global_kth<T>(channel.group(myself), space, among, k, global_key, scratch);
-  global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
-  const CutCounts counts = kernels::host::count_cut(among.values, among.count, cut.key);
-  const std::int64_t ties = std::min<std::int64_t>(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
-  co_return space.keep(among, cut.key, ties, static_cast<std::int64_t>(counts.above) + ties, to);
+coo::Segment<T> keep_largest(coo::Segment<T> sum, std::int64_t k, Key<T>& global_key, coo::Segment<T> to) {
+  const KthKey<T> kth = kernels::host::kth_key(sum.values, sum.count, k);
+  global_key = kth.key;
+  Band<T> band = band_of_largest(kth, k);
+  to.count = kernels::host::select_band<T>(sum.indices, sum.values, sum.count, band, to.indices, to.values, nullptr, 0);
+  return to;
 }
 
 template <class T>
@@ -48,12 +38,10 @@ class OkTopkOneRound {
         update_values_(spec.largest_local + select_padding),
         messages_(spec.ranks * slot_bytes(spec.largest_local)),
         counts_(static_cast<std::size_t>(spec.ranks)),
-        offset_(static_cast<std::size_t>(spec.ranks) + 1),
-        kth_scratch_(kth_scratch) {}
+        offset_(static_cast<std::size_t>(spec.ranks) + 1) {}
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return space_.memory_bytes() + tree_.memory_bytes() + update_indices_.bytes() + update_values_.bytes() + messages_.bytes() +
-           kth_scratch_.bytes();
+    return space_.memory_bytes() + tree_.memory_bytes() + update_indices_.bytes() + update_values_.bytes() + messages_.bytes();
   }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
@@ -94,8 +82,7 @@ class OkTopkOneRound {
     // 3. its k largest
     stage.next(Stage::global_threshold);
     const coo::Segment<T> to{update_values_.data(), update_indices_.data(), 0};
-    const coo::Segment<T> update =
-        co_await keep_largest(channel, space_, sum, tree_.spare(), k, state.global_key, kth_scratch_.data(), to);
+    const coo::Segment<T> update = keep_largest(sum, k, state.global_key, to);
     space_.divide(update, spec_);
     outcome.update = {update.indices, update.values, update.count};
     co_return outcome;
@@ -126,7 +113,6 @@ class OkTopkOneRound {
   Buffer<std::byte> messages_;
   std::vector<std::uint32_t> counts_;
   std::vector<std::int64_t> offset_;
-  Buffer<std::uint64_t> kth_scratch_;
 };
 
 }  // namespace weir
