@@ -23,7 +23,7 @@ inline constexpr std::array<std::string_view, 5> schedule_names = {"automatic", 
 
 /// The most entries of all ranks together that every rank sums and cuts itself in the schedule shared. That takes less time than
 /// another meeting.
-inline constexpr std::int64_t few_in_node = 1024;
+inline constexpr std::int64_t few_in_node = 2048;
 
 inline constexpr std::array oktopk_parameters = {
     window_parameter,
