@@ -24,6 +24,8 @@ constexpr int tables = 4;
 constexpr std::int64_t buffer_size = 2048;
 /// Up to this number, counting keys bit by bit is faster than counting digits.
 constexpr std::int64_t few_keys = 256;
+/// Up to this number, trying each key is faster still.
+constexpr std::int64_t very_few_keys = 32;
 /// From this number on, a sample says between which keys the k-th probably lies.
 constexpr std::int64_t sampled_from = 32768;
 constexpr std::int64_t sample_size = 2048;
@@ -143,19 +145,25 @@ KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, KeyRange
   const std::int64_t padded = (count + lanes - 1) / lanes * lanes;
   std::memcpy(values, x, static_cast<std::size_t>(count) * sizeof(T));
   std::fill(values + count, values + padded, T{0});
-  const auto reaching = [&](Key<T> key) {
+  const auto reaching = [&](Key<T> key) HWY_ATTR {
     const auto below = just_below(d, key);
     std::int64_t number = 0;
     for (std::int64_t i = 0; i < padded; i += lanes)
       number += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys_of(d, hn::LoadU(d, values + i)), below)));
     return number;
   };
+  if (count <= very_few_keys) {
+    for (std::int64_t i = 0;; ++i) {
+      const Key<T> key = key_of(x[i]);
+      const std::int64_t greater = reaching(key + 1), equal = reaching(key) - greater;
+      if (greater < rank && rank <= greater + equal) return {key, greater, equal};
+    }
+  }
   while (range.low < range.high) {
     const Key<T> middle = range.low + (range.high - range.low + 1) / 2;
-    if (reaching(middle) >= rank)
-      range.low = middle;
-    else
-      range.high = middle - 1;
+    const bool above = reaching(middle) >= rank;  // a branch would be mispredicted half of the time
+    range.low = above ? middle : range.low;
+    range.high = above ? range.high : middle - 1;
   }
   const std::int64_t greater = reaching(range.low + 1);
   return {range.low, greater, reaching(range.low) - greater};
