@@ -22,6 +22,8 @@ constexpr int most_digits = 1 << most_digit_bits;
 /// Neighbours count in different tables: two counts in one place would wait for the first store.
 constexpr int tables = 4;
 constexpr std::int64_t buffer_size = 2048;
+/// Elements from what is examined to what is fetched. Candidates have left the nearer caches while the gradient went through them.
+constexpr std::int64_t prefetch_ahead = 512;
 /// Up to this number, counting keys bit by bit is faster than counting digits.
 constexpr std::int64_t few_keys = 256;
 /// Up to this number, trying each key is faster still.
@@ -80,12 +82,12 @@ HWY_INLINE Copied copy_within(const T* x, std::int64_t count, KeyRange<T> range,
   Copied copied{0, 0};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
+    __builtin_prefetch(x + i + prefetch_ahead);
     const auto values = hn::LoadU(d, x + i);
     const auto keys = keys_of(d, values);
     const auto above = hn::Gt(keys, high);
     const auto within = hn::AndNot(above, hn::Gt(keys, below));
     copied.above += static_cast<std::int64_t>(hn::CountTrue(dk, above));
-    if (hn::AllFalse(dk, within)) continue;
     hn::StoreU(compress(d, values, hn::RebindMask(d, within)), d, out + copied.within);
     copied.within += static_cast<std::int64_t>(hn::CountTrue(dk, within));
   }
