@@ -99,6 +99,20 @@ HWY_INLINE Copied copy_within(const T* x, std::int64_t count, KeyRange<T> range,
   return copied;
 }
 
+/// Counts the digits of the keys in `range`.
+template <class T>
+Copied count_digits_within(const T* x, std::int64_t count, KeyRange<T> range, int shift, DigitCounts& counts) {
+  T buffer[buffer_size + select_padding];
+  Copied all{0, 0};
+  for (std::int64_t i = 0; i < count; i += buffer_size) {
+    const Copied copied = copy_within(x + i, std::min(buffer_size, count - i), range, buffer);
+    count_digits(buffer, copied.within, range.low, shift, counts);
+    all.within += copied.within;
+    all.above += copied.above;
+  }
+  return all;
+}
+
 template <class T>
 struct KeySummary {
   KeyRange<T> range;        ///< of the nonzero keys
@@ -211,13 +225,7 @@ bool find_kth(const T* x, std::int64_t count, std::int64_t k, KeyRange<T> range,
     if (all) {
       count_digits(x, count, range.low, shift, counts);
     } else {
-      copied = {0, 0};
-      for (std::int64_t i = 0; i < count; i += buffer_size) {
-        const Copied block = copy_within(x + i, std::min(buffer_size, count - i), range, buffer);
-        count_digits(buffer, block.within, range.low, shift, counts);
-        copied.within += block.within;
-        copied.above += block.above;
-      }
+      copied = count_digits_within(x, count, range, shift, counts);
       if (k <= copied.above || k > copied.above + copied.within) return false;
     }
     const Digit digit = find_digit(counts, digits, k - copied.above, copied.within);
@@ -266,54 +274,17 @@ KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
   return found;
 }
 
-/// The vectorised part of `histogram`: computes the bins of a few vectors at once and counts them in several tables. Returns how
-/// many elements it has counted.
-template <class T>
-std::int64_t histogram_vectors(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins,
-                               std::uint64_t* above) {
-  constexpr std::int64_t chunk = 1024;
-  const Tag<T> d;
-  const KeyTag<Tag<T>> dk;
-  using Lane = hn::TFromD<decltype(dk)>;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto bin_count = static_cast<std::int64_t>((high - low) >> shift) + 1;
-  const std::int64_t above_bin = bin_count, ignored_bin = bin_count + 1;
-
-  DigitCounts counts;
-  counts.clear(ignored_bin + 1);
-  Lane chunk_bins[chunk];
-  const auto first = hn::Set(dk, static_cast<Lane>(low));
-  const auto below_low = just_below(d, std::max<Key<T>>(low, 1));
-  const auto last = hn::Set(dk, static_cast<Lane>(high));
-  std::int64_t i = 0;
-  while (i + lanes <= count) {
-    const std::int64_t size = std::min(chunk, count - i) / lanes * lanes;
-    for (std::int64_t j = 0; j < size; j += lanes) {
-      const auto keys = keys_of(d, hn::LoadU(d, x + i + j));
-      auto bin = hn::ShiftRightSame(hn::Sub(keys, first), shift);
-      bin = hn::IfThenElse(hn::Gt(keys, last), hn::Set(dk, static_cast<Lane>(above_bin)), bin);
-      bin = hn::IfThenElse(hn::Gt(keys, below_low), bin, hn::Set(dk, static_cast<Lane>(ignored_bin)));
-      hn::StoreU(bin, dk, chunk_bins + j);
-    }
-    std::int64_t j = 0;
-    for (; j + tables <= size; j += tables) {
-      for (int t = 0; t < tables; ++t) ++counts.table[t][chunk_bins[j + t]];
-    }
-    for (; j < size; ++j) ++counts.table[0][chunk_bins[j]];
-    i += size;
-  }
-  for (std::int64_t b = 0; b < bin_count; ++b) bins[b] += static_cast<std::uint64_t>(counts[b]);
-  *above += static_cast<std::uint64_t>(counts[above_bin]);
-  return i;
-}
-
 template <class T>
 void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above) {
-  std::int64_t i = 0;
-  if (low <= high && high <= key_max<T> && (high - low) >> shift < most_digits - 2) {
-    i = histogram_vectors(x, count, low, high, shift, bins, above);
+  if (1 <= low && low <= high && high <= key_max<T> && (high - low) >> shift < most_digits) {
+    const auto digits = static_cast<std::int64_t>((high - low) >> shift) + 1;
+    DigitCounts counts;
+    counts.clear(digits);
+    *above += static_cast<std::uint64_t>(count_digits_within(x, count, {low, high}, shift, counts).above);
+    for (std::int64_t b = 0; b < digits; ++b) bins[b] += static_cast<std::uint64_t>(counts[b]);
+    return;
   }
-  for (; i < count; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     const Key<T> key = key_of(x[i]);
     if (key == 0 || key < low) continue;
     if (key > high) {
