@@ -10,7 +10,7 @@ namespace weir {
 NodeCards::NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology)
     : memory_(memory),
       meeting_(memory, topology.node_peers()),
-      slot_bytes_(round_up(card)),
+      slot_bytes_(whole_lines(card)),
       rank_(topology.local_rank(topology.rank())),
       spins_(ranks_per_core(topology) > 1 ? 0 : usual_spins) {}
 

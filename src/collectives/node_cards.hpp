@@ -19,7 +19,7 @@ class NodeCards final : public Completion {
   static constexpr std::size_t alignment = 8;  ///< of each card
 
   /// Returns the bytes of memory that each rank needs for cards of at most `card` bytes.
-  [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) { return SharedMeeting::bytes + 2 * round_up(card); }
+  [[nodiscard]] static constexpr std::int64_t memory_for(std::int64_t card) { return SharedMeeting::bytes + 2 * whole_lines(card); }
 
   /// `memory` has memory_for(card) bytes of each rank, and `topology` outlives the object. Call clear() on all ranks before any of
   /// them publishes.
@@ -52,8 +52,6 @@ class NodeCards final : public Completion {
 
  private:
   static constexpr int usual_spins = 100;  // some 3 us
-  static constexpr std::int64_t line = 64;
-  static constexpr std::int64_t round_up(std::int64_t bytes) { return (bytes + line - 1) / line * line; }
 
   [[nodiscard]] std::byte* slot(int rank, std::uint32_t meeting) const {
     return memory_.of(rank) + SharedMeeting::bytes + static_cast<std::int64_t>(meeting % 2) * slot_bytes_;

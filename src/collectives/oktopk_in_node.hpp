@@ -121,17 +121,16 @@ class OkTopkInNode {
     explicit Layout(const ExchangeSpec& spec)
         : card(8 * std::max<std::int64_t>(first_count + 2 * spec.ranks, kth_words)),
           shown(NodeCards::memory_for(card)),
-          list_bytes(round_up(coo::block_bytes<T>(spec.largest_local))),
+          list_bytes(whole_lines(coo::block_bytes<T>(spec.largest_local))),
           kept(shown + 2 * list_bytes),
           end(0),
           listed(spec.largest_local),
           summed(std::min(spec.largest_local * spec.ranks,
                           std::max(few_in_node, spec.largest_local + spec.largest_local / 2 + 2 * spec.ranks + 2))) {
-      end = kept + round_up(coo::block_bytes<T>(most_kept() + select_padding));
+      end = kept + whole_lines(coo::block_bytes<T>(most_kept() + select_padding));
     }
     /// Returns the most entries that the cut may keep of a region: the ranks together keep at most k, which is at most `listed`.
     [[nodiscard]] std::int64_t most_kept() const { return std::min(summed, listed); }
-    static std::int64_t round_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
   };
 
   /// Sums words over the ranks.

@@ -21,8 +21,6 @@
 namespace weir::detail {
 namespace {
 
-std::int64_t round_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
 SharedUse shared_use(const CommunicatorState& comm, std::span<const AllreduceConfig> candidates) {
   SharedUse use{.own = std::vector<std::int64_t>(candidates.size())};
   const AllreduceConfig& config = candidates.front();
@@ -30,8 +28,8 @@ SharedUse shared_use(const CommunicatorState& comm, std::span<const AllreduceCon
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const AllreduceRow& row = find_allreduce(candidates[i].algorithm);
     const std::int64_t bytes = type_bytes(config.type);
-    if (row.sharded) use.sharded = round_up(config.count * bytes);
-    if (row.in_nodes == NodeSums::at_once) use.reproducible = round_up(config.count * bytes);
+    if (row.sharded) use.sharded = whole_lines(config.count * bytes);
+    if (row.in_nodes == NodeSums::at_once) use.reproducible = whole_lines(config.count * bytes);
     if (row.in_nodes == NodeSums::by_blocks || (row.sharded && config.dense_iterations > 0))
       use.by_blocks = pipeline_bytes(config.count, comm.topology.smallest_node(), bytes);
     if (row.shared_bytes == nullptr || comm.topology.node_count() > 1) continue;

@@ -32,6 +32,9 @@ class SharedSegment {
   std::byte* data_ = nullptr;
 };
 
+/// Rounds up to whole cache lines, so that what ranks write to lies in lines of their own.
+[[nodiscard]] constexpr std::int64_t whole_lines(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
 /// Memory of the same size from each rank of a node; empty if the ranks of the node exchange by messages.
 class SharedMemory {
  public:

@@ -12,9 +12,18 @@ void scatter_add(T* dense, const std::uint32_t* indices, const T* values, std::i
 
 template <class T>
 void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, std::int64_t rest, std::int64_t offset, T* out) {
+  if (samples == 0) return;
+  // Dividing i * rest by `samples` would take longer than all the rest.
+  std::int64_t position = offset, remainder = 0;
+  stride += rest / samples;
+  rest %= samples;
   for (std::int64_t i = 0; i < samples; ++i) {
-    const std::int64_t position = i * stride + i * rest / samples + offset;
     out[i] = y != nullptr ? x[position] + y[position] : x[position];
+    position += stride;
+    remainder += rest;
+    const bool carries = remainder >= samples;
+    position += carries ? 1 : 0;
+    remainder -= carries ? samples : 0;
   }
 }
 
