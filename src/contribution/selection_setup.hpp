@@ -70,7 +70,7 @@ struct ThresholdSample {
   [[nodiscard]] std::int64_t position(std::int64_t i) const { return i * stride + i * rest / size + offset; }
 
   /// Returns the largest sample size: 1 % of the entries, but at least 32768 (DGC). If only some iterations need a sample (not
-  /// `always`), just enough to locate the k-th.
+  /// `always`), just enough for a safe threshold.
   [[nodiscard]] static std::int64_t largest(std::int64_t count, std::int64_t k, bool always);
 };
 
