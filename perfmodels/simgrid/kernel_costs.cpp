@@ -64,7 +64,7 @@ CHARGED(_ZN4weir7kernels4host17compensate_selectIfEElPKT_PS3_lNSt11conditionalIX
 CHARGED(_ZN4weir7kernels4host6selectIfEElPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeEPjPS3_l, int64_t,
         (const float* x, int64_t count, uint32_t threshold, uint32_t* indices, float* values, int64_t capacity),
         (x, count, threshold, indices, values, capacity), 4 * count + 8 * std::min(result, capacity))
-// one pass for the range, one for the first digit, one for the elements that share it
+// at most one pass for the range, one for the first digit, and one for the elements that share it
 CHARGED(_ZN4weir7kernels4host7kth_keyIfEENS_6KthKeyIT_EEPKS4_ll, KthKey<float>, (const float* x, int64_t count, int64_t k),
         (x, count, k), 3 * 4 * count)
 CHARGED_VOID(_ZN4weir7kernels4host9histogramIfEEvPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeES8_iPmS9_,

@@ -117,7 +117,9 @@ TEMPLATE_TEST_CASE("select finds what reaches the threshold, in index order", "[
 
 TEMPLATE_TEST_CASE("kth_key agrees with sorting", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
-  for (const std::int64_t n : sizes) {
+  std::vector<std::int64_t> counts(sizes.begin(), sizes.end());
+  counts.insert(counts.end(), {32, 33, 256, 257, 2048, 2049, 32767, 32768});
+  for (const std::int64_t n : counts) {
     for (const Kind kind : kinds) {
       if (left_out()) continue;
       const auto x = numbers<T>(kind, n, 5);
@@ -190,7 +192,8 @@ TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) 
       if (left_out()) continue;
       Guarded<T> x(numbers<T>(kind, n, 6), 1);
       const Key<T> one = key_of(T(1)), tenth = key_of(T(0.1));
-      for (const auto& [low, high] : {std::pair<Key<T>, Key<T>>{0, weir::key_infinity<T>}, {tenth, one}, {one, one}, {1, one}}) {
+      for (const auto& [low, high] :
+           {std::pair<Key<T>, Key<T>>{0, weir::key_infinity<T>}, {1, weir::key_infinity<T>}, {tenth, one}, {one, one}, {1, one}}) {
         for (const Key<T> bin_limit : {Key<T>{1}, Key<T>{300}, Key<T>{5000}}) {
           int shift = 0;
           while ((high - low) >> shift >= bin_limit) ++shift;

@@ -22,8 +22,9 @@ constexpr int most_digits = 1 << most_digit_bits;
 /// Neighbours count in different tables: two counts in one place would wait for the first store.
 constexpr int tables = 4;
 constexpr std::int64_t buffer_size = 2048;
-/// Elements from what is examined to what is fetched. Candidates have left the nearer caches while the gradient went through them.
-constexpr std::int64_t prefetch_ahead = 512;
+/// Elements from what is examined to what is fetched. A selection writes its candidates between megabytes of the gradient, so that
+/// they are no longer in the nearer caches when they are ranked.
+constexpr std::int64_t fetched_ahead = 512;
 /// Up to this number, counting keys bit by bit is faster than counting digits.
 constexpr std::int64_t few_keys = 256;
 /// Up to this number, trying each key is faster still.
@@ -47,7 +48,7 @@ struct DigitCounts {
   }
 };
 
-/// The keys from `low` to `high`; 1 <= low.
+/// The keys from `low` to `high`; none if low > high. 1 <= low.
 template <class T>
 struct KeyRange {
   Key<T> low, high;
@@ -78,15 +79,15 @@ HWY_INLINE Copied copy_within(const T* x, std::int64_t count, KeyRange<T> range,
   const Tag<T> d;
   const KeyTag<Tag<T>> dk;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto below = just_below(d, range.low), high = just_below(d, range.high + 1);
+  const auto below_low = just_below(d, range.low), highest = just_below(d, range.high + 1);
   Copied copied{0, 0};
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    __builtin_prefetch(x + i + prefetch_ahead);
+    __builtin_prefetch(x + i + fetched_ahead);
     const auto values = hn::LoadU(d, x + i);
     const auto keys = keys_of(d, values);
-    const auto above = hn::Gt(keys, high);
-    const auto within = hn::AndNot(above, hn::Gt(keys, below));
+    const auto above = hn::Gt(keys, highest);
+    const auto within = hn::AndNot(above, hn::Gt(keys, below_low));
     copied.above += static_cast<std::int64_t>(hn::CountTrue(dk, above));
     hn::StoreU(compress(d, values, hn::RebindMask(d, within)), d, out + copied.within);
     copied.within += static_cast<std::int64_t>(hn::CountTrue(dk, within));
@@ -106,7 +107,10 @@ Copied count_digits_within(const T* x, std::int64_t count, KeyRange<T> range, in
   Copied all{0, 0};
   for (std::int64_t i = 0; i < count; i += buffer_size) {
     const Copied copied = copy_within(x + i, std::min(buffer_size, count - i), range, buffer);
-    count_digits(buffer, copied.within, range.low, shift, counts);
+    if (range.low == range.high)
+      counts.table[0][0] += static_cast<std::uint32_t>(copied.within);
+    else
+      count_digits(buffer, copied.within, range.low, shift, counts);
     all.within += copied.within;
     all.above += copied.above;
   }
@@ -151,7 +155,7 @@ KeySummary<T> summarize_keys(const T* x, std::int64_t count) {
   return summary;
 }
 
-/// Returns the rank-th largest of `count` <= few_keys keys, 1 <= rank, all of them in `range`.
+/// Returns the rank-th largest of `count` <= few_keys keys, 1 <= rank <= count, all of them in `range`.
 template <class T>
 KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, KeyRange<T> range) {
   const Tag<T> d;
@@ -169,7 +173,7 @@ KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, KeyRange
     return number;
   };
   if (count <= very_few_keys) {
-    for (std::int64_t i = 0;; ++i) {
+    for (std::int64_t i = 0; i < count; ++i) {
       const Key<T> key = key_of(x[i]);
       const std::int64_t greater = reaching(key + 1), equal = reaching(key) - greater;
       if (greater < rank && rank <= greater + equal) return {key, greater, equal};
@@ -202,14 +206,19 @@ inline Digit find_digit(const DigitCounts& counts, std::int64_t digits, std::int
   return {digit, counts[digit], total - smaller - counts[digit]};
 }
 
-/// Finds the k-th largest key by radix selection, the highest digit first, and returns true, if it is in `range`. Only keys with
-/// the digits of the k-th are examined again. Once they are few, they are copied out of x. `all`: all keys are in `range`.
+/// Finds the k-th largest key by radix selection, the highest digit first. Returns false if that key is not in `range`. Only keys
+/// with the digits of the k-th are examined again. Once they are few, they are copied out of x. `all`: the caller knows that all
+/// keys are in `range`.
 template <class T>
 bool find_kth(const T* x, std::int64_t count, std::int64_t k, KeyRange<T> range, bool all, KthKey<T>& found) {
   DigitCounts counts;
   T buffer[buffer_size + select_padding];
   std::int64_t dropped = 0;  // keys above the range that are no longer in x
   for (;;) {
+    if (all && range.low == range.high) {
+      found = {range.low, dropped, count};
+      return true;
+    }
     if (all && count <= few_keys) {
       found = kth_of_few(x, count, k, range);
       found.greater += dropped;
@@ -250,7 +259,8 @@ bool find_kth(const T* x, std::int64_t count, std::int64_t k, KeyRange<T> range,
 template <class T>
 KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k);
 
-/// Returns a range in which the k-th largest key probably lies, 4 standard deviations to either side.
+/// Returns a range in which the k-th largest key probably lies: 4 standard deviations to either side, if neighbours are
+/// independent.
 template <class T>
 KeyRange<T> probable_range(const T* x, std::int64_t count, std::int64_t k) {
   T sample[sample_size];
