@@ -13,7 +13,7 @@ void scatter_add(T* dense, const std::uint32_t* indices, const T* values, std::i
 template <class T>
 void sample(const T* x, const T* y, std::int64_t samples, std::int64_t stride, std::int64_t rest, std::int64_t offset, T* out) {
   if (samples == 0) return;
-  // Dividing i * rest by `samples` would take longer than all the rest.
+  // A division for each entry would take longer than everything else here.
   std::int64_t position = offset, remainder = 0;
   stride += rest / samples;
   rest %= samples;
