@@ -46,7 +46,7 @@ def main():
         later = statistics.median(runs[PAUSE:])
         if comm.rank == 0:
             print(f"{algorithm}: made in {1e3 * made:.2f} ms, first run {1e3 * runs[0]:.2f}, later ones {1e3 * later:.2f}: "
-                  f"{(made + runs[0]) / later:.1f} later runs", flush=True)
+                  f"{(made + runs[0]) / later:.1f} later runs; it has {plan.memory_bytes / 1e6:.2f} MB", flush=True)
 
 
 main()

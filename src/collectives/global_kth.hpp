@@ -25,20 +25,6 @@ inline constexpr std::int64_t kth_scratch = kth_bins + 1 + 2 * kth_words;
 template <class T>
 inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
 
-/// The keys that global_kth() examines first: those near the last cut, or all keys without a `guess`.
-template <class T>
-struct KthWindow {
-  static constexpr Key<T> highest = ~Key<T>{0} >> 1;
-  Key<T> low = 1, high = highest;
-
-  explicit KthWindow(Key<T> guess) {
-    constexpr Key<T> half = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
-    if (guess <= half || guess >= highest - half) return;
-    low = guess - half;
-    high = guess + half;
-  }
-};
-
 /// Sums words over the ranks by messages.
 struct SumByMessages {
   task<void> operator()(Channel channel, std::uint64_t* words, std::int64_t count, std::uint64_t* scratch) const {
@@ -52,8 +38,11 @@ struct SumByMessages {
 template <class T, class Space, class Sum = SumByMessages>
 task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
                               std::uint64_t* scratch, Sum sum = {}) {
-  constexpr Key<T> highest = KthWindow<T>::highest;
-  auto [low, high] = KthWindow<T>(guess);
+  constexpr Key<T> highest = ~Key<T>{0} >> 1;
+  constexpr Key<T> half_window = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
+  // Keys near the last cut come first, or all of them without a guess.
+  const bool near = guess > half_window && guess < highest - half_window;
+  Key<T> low = near ? guess - half_window : 1, high = near ? guess + half_window : highest;
   std::uint64_t* const bins = scratch;
   std::uint64_t& above = scratch[kth_bins];
   std::uint64_t* const words = scratch + kth_bins + 1;

@@ -22,8 +22,8 @@ constexpr int most_digits = 1 << most_digit_bits;
 /// Neighbours count in different tables: two counts in one place would wait for the first store.
 constexpr int tables = 4;
 constexpr std::int64_t buffer_size = 2048;
-/// Elements from what is examined to what is fetched. A selection writes its candidates between megabytes of the gradient, so that
-/// they are no longer in the nearer caches when they are ranked.
+/// Elements from what is examined to what is fetched. While a selection passes over megabytes of gradient, its candidates leave the
+/// nearer caches.
 constexpr std::int64_t fetched_ahead = 512;
 /// Up to this number, counting keys bit by bit is faster than counting digits.
 constexpr std::int64_t few_keys = 256;
