@@ -18,18 +18,20 @@ std::string path_of(const StageScope* stage) {
 
 }  // namespace
 
-void StageScope::end() noexcept {
-  if (stage_ == Stage::none) return;
+Clock::time_point StageScope::end() noexcept {
+  if (stage_ == Stage::none) return {};
   cuda::end_range(range_);
   if (run_.failed_in == Stage::none && std::uncaught_exceptions() > 0) run_.failed_in = stage_;
   run_.innermost = outer_;
   run_.stage = stage_name(outer_ != nullptr ? outer_->stage() : run_.failed_in);
+  Clock::time_point now;
   if (timed_) {
-    const Clock::time_point now = Clock::now();
+    now = Clock::now();
     run_.seconds[static_cast<std::size_t>(stage_)] += std::chrono::duration<double>(now - begin_).count();
     for (Observer* const observer : engine_.detail_observers()) observer->stage(run_, stage_name(stage_), begin_, now);
   }
   stage_ = Stage::none;
+  return now;
 }
 
 void Engine::add_observer(Observer& observer) {

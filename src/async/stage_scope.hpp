@@ -16,24 +16,23 @@ class StageScope {
   StageScope& operator=(const StageScope&) = delete;
   ~StageScope() { end(); }
 
-  void next(Stage stage) noexcept {
-    end();
-    open(stage);
-  }
-  void end() noexcept;
+  void next(Stage stage) noexcept { open(stage, end()); }
+  /// Returns when, or no time if this stage is not timed.
+  Clock::time_point end() noexcept;
 
   [[nodiscard]] Stage stage() const noexcept { return stage_; }
   /// Returns the stage around this one, or null.
   [[nodiscard]] const StageScope* outer() const noexcept { return outer_; }
 
  private:
-  void open(Stage stage) noexcept {
+  /// `now`: the time, if it is known.
+  void open(Stage stage, Clock::time_point now = {}) noexcept {
     stage_ = stage;
     outer_ = run_.innermost;
     run_.innermost = this;
     run_.stage = stage_name(stage);
     timed_ = is_statistic(stage) || !engine_.detail_observers().empty();
-    if (timed_) begin_ = Clock::now();
+    if (timed_) begin_ = now != Clock::time_point{} ? now : Clock::now();
     range_ = cuda::begin_range(stage_name(stage).data());
   }
 

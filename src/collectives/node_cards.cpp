@@ -9,16 +9,16 @@ namespace weir {
 
 NodeCards::NodeCards(SharedMemory memory, std::int64_t card, const Topology& topology)
     : memory_(memory),
-      meeting_(memory, topology.node_peers()),
-      slot_bytes_(whole_lines(card)),
       rank_(topology.local_rank(topology.rank())),
+      meeting_(memory, topology.node_peers(), rank_),
+      slot_bytes_(whole_lines(card)),
       spins_(ranks_per_core(topology) > 1 ? 0 : usual_spins) {}
 
 void NodeCards::clear() noexcept { std::fill_n(memory_.of(rank_), SharedMeeting::bytes, std::byte{0}); }
 
 void NodeCards::publish() noexcept {
   last_ = meeting_.next();
-  meeting_.arrive(rank_);
+  meeting_.arrive();
 }
 
 bool NodeCards::reached_soon() {

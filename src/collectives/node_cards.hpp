@@ -58,9 +58,10 @@ class NodeCards final : public Completion {
   }
 
   SharedMemory memory_;
+  int rank_;
   SharedMeeting meeting_;
   std::int64_t slot_bytes_;
-  int rank_, spins_;
+  int spins_;
   std::uint32_t last_ = 0;  // the meeting for which this rank has published last
 };
 

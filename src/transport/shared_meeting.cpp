@@ -18,22 +18,35 @@ static_assert(Shared::is_always_lock_free, "processes share it");
 
 }  // namespace
 
-std::uint32_t SharedMeeting::next() const noexcept { return Shared(word(meetings)).load(std::memory_order_relaxed) + 1; }
+std::uint32_t SharedMeeting::next() const noexcept { return Shared(word_of(me_, meetings)).load(std::memory_order_relaxed) + 1; }
 
-void SharedMeeting::arrive(int me) noexcept {
-  before_ = Shared(word(meetings)).load(std::memory_order_relaxed);
-  Shared(word_of(me, arrivals)).store(before_ + 1, std::memory_order_relaxed);
-  if (Shared(word(arrived)).fetch_add(1, std::memory_order_acq_rel) + 1 < members_.size()) return;
-  Shared(word(arrived)).store(0, std::memory_order_relaxed);
-  Shared(word(last_to_arrive)).store(static_cast<std::uint32_t>(me), std::memory_order_relaxed);
-  Shared(word(meetings)).store(before_ + 1);
-  if (Shared(word(sleepers)).load() > 0)
-    syscall(SYS_futex, &word(meetings), FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
+/// Members may have gone on to the next meeting. Numbers wrap around.
+bool SharedMeeting::has_come(std::size_t member) const noexcept {
+  const std::uint32_t theirs = Shared(word_of(member, meetings)).load(std::memory_order_acquire);
+  return static_cast<std::int32_t>(theirs - meeting_) >= 0;
+}
+
+void SharedMeeting::arrive() noexcept {
+  meeting_ = next();
+  come_ = 0;
+  last_ = me_;
+  Shared(word_of(me_, meetings)).store(meeting_, std::memory_order_release);
+  // A rank that lies down at this very moment may not be seen: it wakes by itself. A fence here would cost each meeting as much as
+  // all the rest.
+  if (Shared(word(sleepers)).load(std::memory_order_relaxed) == 0) return;
+  Shared(word(wakes)).fetch_add(1);
+  syscall(SYS_futex, &word(wakes), FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 
 bool SharedMeeting::reached() {
-  return Shared(word(meetings)).load(std::memory_order_acquire) != before_ &&
-         Shared(word(abandoned)).load(std::memory_order_relaxed) == 0;
+  for (; come_ < members_.size(); ++come_) {
+    if (has_come(come_)) continue;
+    for (std::size_t member = come_; member < members_.size(); ++member) {
+      if (!has_come(member)) last_ = member;
+    }
+    return false;
+  }
+  return Shared(word(abandoned)).load(std::memory_order_relaxed) == 0;
 }
 
 void SharedMeeting::abandon() noexcept { Shared(word(abandoned)).store(1, std::memory_order_relaxed); }
@@ -44,19 +57,16 @@ void SharedMeeting::idle() noexcept {
   if (yielding.yield()) return;
   if (Shared(word(abandoned)).load(std::memory_order_relaxed) != 0) return give_way();
   Shared(word(sleepers)).fetch_add(1);
-  syscall(SYS_futex, &word(meetings), FUTEX_WAIT, before_, &longest_sleep, nullptr, 0);
+  const std::uint32_t before = Shared(word(wakes)).load();
+  if (!reached()) syscall(SYS_futex, &word(wakes), FUTEX_WAIT, before, &longest_sleep, nullptr, 0);
   Shared(word(sleepers)).fetch_sub(1);
 }
 
 int SharedMeeting::awaited_rank() const noexcept {
-  if (Shared(word(meetings)).load(std::memory_order_acquire) != before_) {
-    if (Shared(word(abandoned)).load(std::memory_order_relaxed) != 0) return -1;
-    return members_[Shared(word(last_to_arrive)).load(std::memory_order_relaxed)];
-  }
   for (std::size_t member = 0; member < members_.size(); ++member) {
-    if (Shared(word_of(static_cast<int>(member), arrivals)).load(std::memory_order_relaxed) != before_ + 1) return members_[member];
+    if (!has_come(member)) return members_[member];
   }
-  return -1;
+  return Shared(word(abandoned)).load(std::memory_order_relaxed) != 0 ? -1 : members_[last_];
 }
 
 std::string SharedMeeting::describe() const {

@@ -44,13 +44,13 @@ TEST_CASE("a meeting is reached once all have arrived, over and over") {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
-        SharedMeeting meeting(memory.shared(), memory.members());
+        SharedMeeting meeting(memory.shared(), memory.members(), rank);
         for (int i = 1; i <= meetings; ++i) {
           written[static_cast<std::size_t>(rank)] = i;
-          meeting.arrive(rank);
+          meeting.arrive();
           while (!meeting.reached()) meeting.idle();
           for (const int other : written) wrong[static_cast<std::size_t>(rank)] += other != i;
-          meeting.arrive(rank);  // all have read
+          meeting.arrive();  // all have read
           while (!meeting.reached()) meeting.idle();
         }
       });
@@ -62,18 +62,18 @@ TEST_CASE("a meeting is reached once all have arrived, over and over") {
 
 TEST_CASE("a meeting that a rank stays away from is not reached, and the rank is named") {
   MeetingMemory memory(3);
-  const auto join = [&] { return SharedMeeting(memory.shared(), memory.members()); };
-  SharedMeeting first = join(), second = join(), third = join();
+  const auto join = [&](int member) { return SharedMeeting(memory.shared(), memory.members(), member); };
+  SharedMeeting first = join(0), second = join(1), third = join(2);
   for (int round = 0; round < 2; ++round) {
-    second.arrive(1);
+    second.arrive();
     CHECK(second.describe() == "rank 100 in shared memory");
     CHECK(second.awaited_rank() == 100);
-    first.arrive(0);
+    first.arrive();
     CHECK(second.describe() == "rank 102 in shared memory");
     CHECK(!first.reached());
     first.idle();  // returns all the same
     CHECK(!first.reached());
-    third.arrive(2);
+    third.arrive();
     CHECK((first.reached() && second.reached() && third.reached()));
     CHECK(first.awaited_rank() == 102);  // the last one
   }
@@ -81,10 +81,10 @@ TEST_CASE("a meeting that a rank stays away from is not reached, and the rank is
 
 TEST_CASE("a meeting that a rank has given up is not reached when the others come") {
   MeetingMemory memory(2);
-  SharedMeeting first(memory.shared(), memory.members()), second(memory.shared(), memory.members());
-  first.arrive(0);
+  SharedMeeting first(memory.shared(), memory.members(), 0), second(memory.shared(), memory.members(), 1);
+  first.arrive();
   first.abandon();
-  second.arrive(1);
+  second.arrive();
   CHECK((!first.reached() && !second.reached()));
 }
 
