@@ -70,6 +70,8 @@ CHARGED(_ZN4weir7kernels4host7kth_keyIfEENS_6KthKeyIT_EEPKS4_ll, KthKey<float>, 
 CHARGED_VOID(_ZN4weir7kernels4host9histogramIfEEvPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeES8_iPmS9_,
              (const float* x, int64_t count, uint32_t low, uint32_t high, int shift, uint64_t* bins, uint64_t* above),
              (x, count, low, high, shift, bins, above), 4 * count)
+CHARGED(_ZN4weir7kernels4host13values_withinIfEElPKT_lNSt11conditionalIXeqstS3_Li4EEjmE4typeES8_PS3_, int64_t,
+        (const float* x, int64_t count, uint32_t low, uint32_t high, float* out), (x, count, low, high, out), 4 * (count + result))
 CHARGED(_ZN4weir7kernels4host7momentsIfEENS_7MomentsIT_EEPKS4_S7_l, Moments<float>, (const float* x, const float* y, int64_t count),
         (x, y, count), (y != nullptr ? 8 : 4) * count)
 CHARGED(_ZN4weir7kernels4host11exceedancesIfEENS_11ExceedancesIT_EEPKS4_S7_lNSt11conditionalIXeqstS4_Li4EEjmE4typeE,

@@ -15,13 +15,23 @@ struct GlobalCut {
   std::uint64_t ties = 0;
 };
 
+/// Between which keys the cut lies: every key above `high` is above it. `inside` keys of all ranks lie in [low, high], and the
+/// `wanted` largest of them are to be selected.
+template <class T>
+struct CutRange {
+  Key<T> low = 0, high = 0;
+  std::uint64_t inside = 0, wanted = 0;
+  [[nodiscard]] bool takes_all() const { return inside == wanted; }
+  [[nodiscard]] bool is_one_key() const { return low == high; }
+};
+
 inline constexpr int kth_bins = 128;
 inline constexpr int kth_bin_bits = 7;
 /// Words that travel in a round. Counts are below 2^32, so two share a word.
 inline constexpr std::int64_t kth_words = kth_bins / 2 + 1;
 /// Words of scratch for global_kth().
 inline constexpr std::int64_t kth_scratch = kth_bins + 1 + 2 * kth_words;
-/// The most rounds of global_kth(): one for a guess that fails, then one for each 7 bits of the key.
+/// The most rounds of cut_range(): one for a guess that fails, then one for each 7 bits of the key.
 template <class T>
 inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
 
@@ -32,12 +42,12 @@ struct SumByMessages {
   }
 };
 
-/// Finds the exact cut, ties included: it selects k entries on all ranks together, or all nonzero entries if there are fewer. With
-/// a good `guess` (last iteration's key; 0 for none) two or three rounds suffice. Returns the same result on every rank. `sum` sums
-/// up to kth_words words over the ranks.
+/// Finds where the cut lies that selects k entries on all ranks together, or all nonzero entries if there are fewer. Ends once the
+/// range takes all, is one key, or has at most `enough` entries inside. With a good `guess` (last iteration's key; 0 for none) two
+/// or three rounds lead to one key. Returns the same result on every rank. `sum` sums up to kth_words words over the ranks.
 template <class T, class Space, class Sum = SumByMessages>
-task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
-                              std::uint64_t* scratch, Sum sum = {}) {
+task<CutRange<T>> cut_range(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
+                            std::uint64_t enough, std::uint64_t* scratch, Sum sum = {}) {
   constexpr Key<T> highest = ~Key<T>{0} >> 1;
   constexpr Key<T> half_window = Key<T>{1} << (sizeof(T) == 4 ? 21 : 50);  // a quarter of an octave
   // Keys near the last cut come first, or all of them without a guess.
@@ -72,16 +82,25 @@ task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> ent
     int bin = kth_bins - 1;
     while (bin >= 0 && bins[bin] < wanted) wanted -= bins[bin--];
     if (bin < 0) {
-      if (low == 1) co_return GlobalCut<T>{0, 0};  // fewer than k are nonzero
-      high = low - 1;                              // the guess was too high
+      if (low == 1) co_return CutRange<T>{1, high, 0, 0};  // fewer than k are nonzero
+      high = low - 1;                                      // the guess was too high
       low = 1;
       continue;
     }
     low += static_cast<Key<T>>(bin) << shift;
-    if (bins[bin] == wanted) co_return GlobalCut<T>{static_cast<Key<T>>(low - 1), 0};
-    if (shift == 0) co_return GlobalCut<T>{low, wanted};
     high = std::min(high, static_cast<Key<T>>(low + ((Key<T>{1} << shift) - 1)));
+    const CutRange<T> range{low, high, bins[bin], wanted};
+    if (range.takes_all() || range.is_one_key() || range.inside <= enough) co_return range;
   }
+}
+
+/// Finds the exact cut, ties included. Otherwise as cut_range().
+template <class T, class Space>
+task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
+                              std::uint64_t* scratch) {
+  const CutRange<T> range = co_await cut_range<T>(channel, space, entries, k, guess, 0, scratch);
+  if (range.takes_all()) co_return GlobalCut<T>{static_cast<Key<T>>(range.low - 1), 0};
+  co_return GlobalCut<T>{range.low, range.wanted};
 }
 
 }  // namespace weir

@@ -90,7 +90,7 @@ StepCost one_round(const Setting& setting, const Group& group, double range, dou
 StepCost shared(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const bool alone = k * group.ranks <= static_cast<double>(few_in_node);
-  const double parts = alone ? 1 : group.ranks, meetings = alone ? 1 : 2 + histogram_rounds;
+  const double parts = alone ? 1 : group.ranks, meetings = alone ? 1 : 3;
   const double meeting = setting.network.all_to_all(group, 0, group.ranks).seconds;  // all look at all others
   StepCost traffic;
   traffic.seconds = meetings * meeting + merged_entries(range / parts, k / parts, group.ranks) / rates.merge +

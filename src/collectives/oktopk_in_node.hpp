@@ -2,8 +2,9 @@
 // are those of the other schedules.
 //
 // Ranks meet to show their selections. If these have few entries together, every rank sums and cuts all of them, as in one round.
-// Otherwise, every rank sums a region. They meet for each histogram of global_kth(), and once more to show what the cut keeps of
-// their regions. The regions are those that would have balanced the selections of the run before. If one of them has too many
+// Otherwise, every rank sums a region. They meet for each histogram of cut_range(), mostly one, until only few entries are left
+// that the cut may keep or not; and once more to show what it may keep of their regions. Every rank then finds the cut among these
+// few. The regions are those that would have balanced the selections of the run before. If one of them has too many
 // entries now, they are cut anew. They do not change the result.
 //
 // A rank shows its selections in two places by turns. While it starts a run, others may still read what it showed in the last run.
@@ -47,14 +48,15 @@ class OkTopkInNode {
         counts_(size()),
         update_indices_(spec.largest_local + select_padding),
         update_values_(spec.largest_local + select_padding),
+        doubtful_(few_in_node),
         kth_scratch_(kth_scratch) {
     cards_.clear();
     uniform_boundaries(static_cast<std::uint64_t>(spec.count), boundaries_);
   }
 
   [[nodiscard]] std::int64_t memory_bytes() const {
-    return space_.memory_bytes() + tree_.memory_bytes() + update_indices_.bytes() + update_values_.bytes() + kth_scratch_.bytes() +
-           layout_.end;
+    return space_.memory_bytes() + tree_.memory_bytes() + update_indices_.bytes() + update_values_.bytes() + doubtful_.bytes() +
+           kth_scratch_.bytes() + layout_.end;
   }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k,
@@ -91,20 +93,17 @@ class OkTopkInNode {
 
     // 3. the global threshold
     stage.next(Stage::global_threshold);
-    const GlobalCut<T> cut =
-        co_await global_kth<T>(channel, space_, sum, k, state.global_key, kth_scratch_.data(), SumOfCards{cards_});
-    state.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+    const CutRange<T> range =
+        co_await cut_range<T>(channel, space_, sum, k, state.global_key, few_in_node, kth_scratch_.data(), SumOfCards{cards_});
 
-    // 4. every rank shows what the cut may keep of its region, and takes what the others show
+    // 4. every rank shows what the cut may keep of its region, finds the cut, and takes what it keeps of what the others show
     stage.next(Stage::allgatherv);
-    const CutCounts counts = kernels::host::count_cut(sum.values, sum.count, cut.key);
-    const std::int64_t shown_ties = std::min(static_cast<std::int64_t>(cut.ties), static_cast<std::int64_t>(counts.equal));
-    static_cast<void>(space_.keep(sum, cut.key, shown_ties, static_cast<std::int64_t>(counts.above) + shown_ties, kept_of(me, 0)));
-    mine()[above] = counts.above;
-    mine()[equal] = static_cast<std::uint64_t>(shown_ties);
+    show_region(me, sum, range);
     cards_.publish();
     co_await channel.done(cards_);
-    const coo::Segment<T> update = gather(cut, to);
+    const GlobalCut<T> cut = find_cut(range);
+    state.global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
+    const coo::Segment<T> update = gather(range, cut, to);
     space_.divide(update, spec_);
     outcome.update = {update.indices, update.values, update.count};
     co_return outcome;
@@ -112,25 +111,27 @@ class OkTopkInNode {
 
  private:
   // Words of a rank's card. Its entries in each region follow, and where it would divide the array: P - 1 places.
-  enum Word : std::uint8_t { error, entries, first_count, above = 0, equal = 1 };
+  enum Word : std::uint8_t { error, entries, first_count, shown = 0, in_doubt = 1 };
 
   /// Where things are in a rank's shared memory, in bytes, and for how many entries there is room.
   struct Layout {
-    std::int64_t card, shown, list_bytes, kept, end, listed, summed;
+    std::int64_t card, shown, list_bytes, doubtful, kept, end, listed, summed;
 
     explicit Layout(const ExchangeSpec& spec)
         : card(8 * std::max<std::int64_t>(first_count + 2 * spec.ranks, kth_words)),
           shown(NodeCards::memory_for(card)),
           list_bytes(whole_lines(coo::block_bytes<T>(spec.largest_local))),
-          kept(shown + 2 * list_bytes),
+          doubtful(shown + 2 * list_bytes),
+          kept(doubtful + whole_lines((few_in_node + select_padding) * static_cast<std::int64_t>(sizeof(T)))),
           end(0),
           listed(spec.largest_local),
           summed(std::min(spec.largest_local * spec.ranks,
                           std::max(few_in_node, spec.largest_local + spec.largest_local / 2 + 2 * spec.ranks + 2))) {
       end = kept + whole_lines(coo::block_bytes<T>(most_kept() + select_padding));
     }
-    /// Returns the most entries that the cut may keep of a region: the ranks together keep at most k, which is at most `listed`.
-    [[nodiscard]] std::int64_t most_kept() const { return std::min(summed, listed); }
+    /// Returns the most entries that the cut may keep of a region: the ranks together show those that it keeps, at most k, which is
+    /// at most `listed`, and some of those in doubt.
+    [[nodiscard]] std::int64_t most_kept() const { return std::min(summed, listed + few_in_node); }
   };
 
   /// Sums words over the ranks.
@@ -240,18 +241,53 @@ class OkTopkInNode {
     return tree_.root();
   }
 
-  /// Copies what all ranks show, except entries on the cut that lower ranks leave no room for.
-  coo::Segment<T> gather(GlobalCut<T> cut, coo::Segment<T> to) {
-    coo::Segment<T> end = to;
-    std::uint64_t ties = cut.ties;
+  /// Returns the memory for the values of a rank's region that are in doubt.
+  [[nodiscard]] T* doubtful_of(int rank) const { return reinterpret_cast<T*>(spec_.node_memory.of(rank) + layout_.doubtful); }
+
+  /// Shows the entries of my region that the cut may keep. Those with keys inside the range are in doubt, unless it takes all.
+  void show_region(int me, coo::Segment<T> sum, CutRange<T> range) {
+    const coo::Segment<T> kept = kept_of(me, 0);
+    std::int64_t count = 0, doubts = 0;
+    if (!range.takes_all() && range.is_one_key()) {
+      const CutCounts counts = kernels::host::count_cut(sum.values, sum.count, range.low);
+      doubts = std::min(counts.equal, static_cast<std::int64_t>(range.wanted));  // of equal values, the first come first
+      count = space_.keep(sum, range.low, doubts, counts.above + doubts, kept).count;
+    } else {
+      Band<T> band{range.low, static_cast<Key<T>>(range.low - 1), 0, 0};
+      count = kernels::host::select_band<T>(sum.indices, sum.values, sum.count, band, kept.indices, kept.values, nullptr, 0);
+      if (!range.takes_all()) doubts = kernels::host::values_within(kept.values, count, range.low, range.high, doubtful_of(me));
+    }
+    mine()[shown] = static_cast<std::uint64_t>(count);
+    mine()[in_doubt] = static_cast<std::uint64_t>(doubts);
+  }
+
+  /// Returns the cut: the last of those wanted among all values in doubt. The same on every rank.
+  [[nodiscard]] GlobalCut<T> find_cut(CutRange<T> range) {
+    if (range.takes_all()) return {static_cast<Key<T>>(range.low - 1), 0};
+    if (range.is_one_key()) return {range.low, range.wanted};
+    std::int64_t count = 0;
     for (int r = 0; r < spec_.ranks; ++r) {
-      const std::uint64_t taken = std::min(ties, card(r)[equal]);
-      const auto kept = static_cast<std::int64_t>(card(r)[above] + taken);
-      const coo::Segment<T> shown = kept_of(r, static_cast<std::int64_t>(card(r)[above] + card(r)[equal]));
-      if (kept == shown.count)
-        static_cast<void>(space_.copy(shown, end));
+      std::copy_n(doubtful_of(r), card(r)[in_doubt], doubtful_.data() + count);
+      count += static_cast<std::int64_t>(card(r)[in_doubt]);
+    }
+    const KthKey<T> kth = kernels::host::kth_key(doubtful_.data(), count, static_cast<std::int64_t>(range.wanted));
+    return {kth.key, range.wanted - static_cast<std::uint64_t>(kth.greater)};
+  }
+
+  /// Copies what the cut keeps of what all ranks show. Of entries on the cut, those of lower ranks come first.
+  coo::Segment<T> gather(CutRange<T> range, GlobalCut<T> cut, coo::Segment<T> to) {
+    coo::Segment<T> end = to;
+    auto ties = static_cast<std::int64_t>(cut.ties);
+    for (int r = 0; r < spec_.ranks; ++r) {
+      const coo::Segment<T> theirs = kept_of(r, static_cast<std::int64_t>(card(r)[shown]));
+      const auto doubts = static_cast<std::int64_t>(card(r)[in_doubt]);
+      const CutCounts counts =
+          range.is_one_key() ? CutCounts{0, doubts} : kernels::host::count_cut(doubtful_of(r), doubts, cut.key);
+      const std::int64_t taken = std::min(ties, counts.equal), kept = theirs.count - doubts + counts.above + taken;
+      if (kept == theirs.count)
+        static_cast<void>(space_.copy(theirs, end));
       else
-        static_cast<void>(space_.keep(shown, cut.key, static_cast<std::int64_t>(taken), kept, end));
+        static_cast<void>(space_.keep(theirs, cut.key, taken, kept, end));
       ties -= taken;
       end.values += kept;
       end.indices += kept;
@@ -270,7 +306,7 @@ class OkTopkInNode {
   std::vector<std::int64_t> first_;
   std::vector<std::uint32_t> counts_;
   Buffer<std::uint32_t> update_indices_;
-  Buffer<T> update_values_;
+  Buffer<T> update_values_, doubtful_;
   Buffer<std::uint64_t> kth_scratch_;
 };
 

@@ -160,6 +160,10 @@ struct ReproducibleTotal {
      and (high - low) >> shift is below the number of bins. */                                                                     \
   template <class T>                                                                                                               \
   void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shift, std::uint64_t* bins, std::uint64_t* above);   \
+  /* Copies the values with keys in [low, high] to `out`, in order, and returns their number. 1 <= low <= high < ~0. `out` must    \
+     have room for select_padding more than are copied, or for as many as there are. */                                            \
+  template <class T>                                                                                                               \
+  std::int64_t values_within(const T* x, std::int64_t count, Key<T> low, Key<T> high, T* out);                                     \
   /* Returns the moments of the entries of x + y (added in T), or of x if y is nullptr. Sums are in double: entry i goes to        \
      partial sum i % 16, then partial sum j takes up j + 8, then j + 4, j + 2 and j + 1. */                                        \
   template <class T>                                                                                                               \

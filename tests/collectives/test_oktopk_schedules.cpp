@@ -181,10 +181,14 @@ TEST_CASE("ranks of one node share memory: entries that move, ties, runs in flig
         shared.emplace_back(comm, AllreduceConfig{.count = n, .k = k});
         direct.emplace_back(comm, AllreduceConfig{.count = n, .k = k, .algorithm_parameters = "schedule=direct"});
       }
-      for (int t = 0; t < 8; ++t) {
+      for (int t = -1; t < 8; ++t) {
         std::vector<float> gradient(n);
         const std::int64_t begin = t / 2 % 2 == 0 ? 0 : 15000;  // regions of the run before are of no use
         for (std::int64_t i = begin; i < begin + 5000; ++i) {
+          if (t < 0) {  // thousands of ties
+            gradient[static_cast<std::size_t>(i)] = i % ranks == comm.rank() ? 1.0f : 0.0f;
+            continue;
+          }
           const auto hash = static_cast<std::uint32_t>((i * ranks + comm.rank()) * 2654435761 + t);
           gradient[static_cast<std::size_t>(i)] = static_cast<float>(static_cast<std::int32_t>(hash >> 20) % (t < 4 ? 7 : 3000));
         }

@@ -18,6 +18,7 @@ namespace weir::test {
     static constexpr auto select = &weir::kernels::SPACE::select<V>;                       \
     static constexpr auto kth_key = &weir::kernels::SPACE::kth_key<V>;                     \
     static constexpr auto histogram = &weir::kernels::SPACE::histogram<V>;                 \
+    static constexpr auto values_within = &weir::kernels::SPACE::values_within<V>;         \
     static constexpr auto moments = &weir::kernels::SPACE::moments<V>;                     \
     static constexpr auto exceedances = &weir::kernels::SPACE::exceedances<V>;             \
     static constexpr auto add = &weir::kernels::SPACE::add<V>;                             \

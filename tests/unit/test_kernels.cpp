@@ -215,6 +215,28 @@ TEMPLATE_TEST_CASE("histogram adds to its bins", "[kernels]", WEIR_ALL_KERNELS) 
   }
 }
 
+TEMPLATE_TEST_CASE("values_within copies the values with keys in the range", "[kernels]", WEIR_HOST_KERNELS) {
+  using T = typename TestType::T;
+  for (const std::int64_t n : sizes) {
+    for (const Kind kind : kinds) {
+      if (left_out()) continue;
+      const std::vector<T> x = numbers<T>(kind, n, 6);
+      const Key<T> one = key_of(T(1)), tenth = key_of(T(0.1)), last = weir::key_infinity<T>;
+      for (const auto& [low, high] : {std::pair<Key<T>, Key<T>>{1, last}, {tenth, one}, {one, one}, {1, one}, {one, last}}) {
+        std::vector<T> expected;
+        for (const T value : x) {
+          if (key_of(value) >= low && key_of(value) <= high) expected.push_back(value);
+        }
+        const auto count = static_cast<std::int64_t>(expected.size());
+        Guarded<T> out(std::min(count + weir::select_padding, n));
+        REQUIRE(TestType::values_within(x.data(), n, low, high, out.data()) == count);
+        REQUIRE(same(std::vector<T>(out.data(), out.data() + count), expected));
+        REQUIRE(out.intact());
+      }
+    }
+  }
+}
+
 TEMPLATE_TEST_CASE("moments and exceedances add up in the order of their contract", "[kernels]", WEIR_ALL_KERNELS) {
   using T = typename TestType::T;
   // A GPU adds in another order. Sums differ by rounding, and by any amount if magnitudes are not finite.

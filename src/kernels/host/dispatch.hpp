@@ -30,6 +30,7 @@ template <class T>
 struct RankKernels {
   decltype(&host::kth_key<T>) kth_key;
   decltype(&host::histogram<T>) histogram;
+  decltype(&host::values_within<T>) values_within;
 };
 
 template <class T>

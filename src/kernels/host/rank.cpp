@@ -306,8 +306,13 @@ void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shif
 }
 
 template <class T>
+std::int64_t values_within(const T* x, std::int64_t count, Key<T> low, Key<T> high, T* out) {
+  return copy_within(x, count, {low, high}, out).within;
+}
+
+template <class T>
 RankKernels<T> rank_kernels() {
-  return {kth_key<T>, histogram<T>};
+  return {kth_key<T>, histogram<T>, values_within<T>};
 }
 RankKernels<float> float_kernels() { return rank_kernels<float>(); }
 RankKernels<double> double_kernels() { return rank_kernels<double>(); }
@@ -331,9 +336,15 @@ void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shif
   chosen<T>().histogram(x, count, low, high, shift, bins, above);
 }
 
-#define WEIR_INSTANTIATE(T)                                         \
-  template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t); \
-  template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);
+template <class T>
+std::int64_t values_within(const T* x, std::int64_t count, Key<T> low, Key<T> high, T* out) {
+  return chosen<T>().values_within(x, count, low, high, out);
+}
+
+#define WEIR_INSTANTIATE(T)                                                                             \
+  template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                     \
+  template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*); \
+  template std::int64_t values_within(const T*, std::int64_t, Key<T>, Key<T>, T*);
 
 WEIR_INSTANTIATE(float)
 WEIR_INSTANTIATE(double)

@@ -82,6 +82,15 @@ void histogram(const T* x, std::int64_t count, Key<T> low, Key<T> high, int shif
 }
 
 template <class T>
+std::int64_t values_within(const T* x, std::int64_t count, Key<T> low, Key<T> high, T* out) {
+  std::int64_t copied = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (key_of(x[i]) >= low && key_of(x[i]) <= high) out[copied++] = x[i];
+  }
+  return copied;
+}
+
+template <class T>
 Moments<T> moments(const T* x, const T* y, std::int64_t count) {
   double sums[16] = {}, squares[16] = {};
   Moments<T> result{.count = count};
@@ -392,6 +401,7 @@ void adam_step(const T* first, const T* second, T* weights, std::int64_t count, 
   template std::int64_t select(const T*, std::int64_t, Key<T>, std::uint32_t*, T*, std::int64_t);                             \
   template KthKey<T> kth_key(const T*, std::int64_t, std::int64_t);                                                           \
   template void histogram(const T*, std::int64_t, Key<T>, Key<T>, int, std::uint64_t*, std::uint64_t*);                       \
+  template std::int64_t values_within(const T*, std::int64_t, Key<T>, Key<T>, T*);                                            \
   template Moments<T> moments(const T*, const T*, std::int64_t);                                                              \
   template Exceedances<T> exceedances(const T*, const T*, std::int64_t, Key<T>);                                              \
   template void add(const T*, T*, std::int64_t);                                                                              \
