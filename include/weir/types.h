@@ -670,11 +670,11 @@ typedef struct weir_sparse_adam_config {
  *  WEIR_SPARSE_SUM_CONFIG_INIT. */
 typedef struct weir_sparse_sum_config {
   size_t struct_size;
-  int64_t count;     /**< number n of elements of the arrays; it may exceed 2^32 */
+  int64_t count;     /**< number n of elements of the arrays, at most 2^56 */
   int32_t type;      /**< weir_sum_type: type of the elements */
   int32_t operation; /**< weir_sum_operation: how entries with the same index are combined */
-  /** the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory grows, and
-   *  rank 0 logs it once. 0: memory grows as needed */
+  /** the most entries that a rank is expected to give, at most 2^40: memory for them is allocated in advance. With more, memory
+   *  grows, and rank 0 logs it once. 0: memory grows as needed */
   int64_t expected_entries;
   /** name of an algorithm: gather, split, hash, doubling, dense, blocks, shared or hierarchical. "auto": in each run the one
    *  that is predicted to end first with the entries of that run. The result has the same bits with every algorithm; copied */

@@ -550,11 +550,11 @@ struct SparseAdamConfig {
 
 /// Describes sums of arrays that are mostly zero. All fields except `name` and `priority` must be equal on all ranks.
 struct SparseSumConfig {
-  std::int64_t count = 0;                      ///< number n of elements of the arrays; it may exceed 2^32
+  std::int64_t count = 0;                      ///< number n of elements of the arrays, at most 2^56
   SumType type = SumType::float64;             ///< type of the elements
   SumOperation operation = SumOperation::sum;  ///< how entries with the same index are combined
-  /// the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory grows, and rank
-  /// 0 logs it once. 0: memory grows as needed
+  /// the most entries that a rank is expected to give, at most 2^40: memory for them is allocated in advance. With more, memory
+  /// grows, and rank 0 logs it once. 0: memory grows as needed
   std::int64_t expected_entries = 0;
   /// name of an algorithm: gather, split, hash, doubling, dense, blocks, shared or hierarchical. "auto": in each run the one that
   /// is predicted to end first with the entries of that run. The result has the same bits with every algorithm

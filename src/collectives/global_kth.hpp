@@ -1,4 +1,5 @@
-// global_kth.hpp: finds the k-th largest magnitude among all ranks' values, by small allreduced histograms instead of gathering.
+// global_kth.hpp: finds the k-th largest magnitude among all ranks' values, by small allreduced histograms instead of gathering;
+// and the k largest entries of a sum that every rank has.
 #pragma once
 
 #include "async/channel.hpp"
@@ -101,6 +102,17 @@ task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> ent
   const CutRange<T> range = co_await cut_range<T>(channel, space, entries, k, guess, 0, scratch);
   if (range.takes_all()) co_return GlobalCut<T>{static_cast<Key<T>>(range.low - 1), 0};
   co_return GlobalCut<T>{range.low, range.wanted};
+}
+
+/// Copies the k largest entries of `sum`, which every rank has as a whole, to the memory of `to`, with room for k entries and
+/// select_padding more. Sets `global_key` to a guess for the next cut.
+template <class T>
+coo::Segment<T> keep_largest(coo::Segment<T> sum, std::int64_t k, Key<T>& global_key, coo::Segment<T> to) {
+  const KthKey<T> kth = kernels::host::kth_key(sum.values, sum.count, k);
+  global_key = kth.key;
+  Band<T> band = band_of_largest(kth, k);
+  to.count = kernels::host::select_band<T>(sum.indices, sum.values, sum.count, band, to.indices, to.values, nullptr, 0);
+  return to;
 }
 
 }  // namespace weir

@@ -23,7 +23,6 @@
 #include "collectives/host_space.hpp"
 #include "collectives/merge_tree.hpp"
 #include "collectives/node_cards.hpp"
-#include "collectives/oktopk_one_round.hpp"
 #include "collectives/oktopk_parameters.hpp"
 #include "collectives/oktopk_state.hpp"
 #include "collectives/regions.hpp"

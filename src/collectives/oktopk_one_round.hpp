@@ -9,22 +9,12 @@
 #include "codec/wire.hpp"
 #include "collectives/allgatherv.hpp"
 #include "collectives/allreduce.hpp"
+#include "collectives/global_kth.hpp"
 #include "collectives/host_space.hpp"
 #include "collectives/merge_tree.hpp"
 #include "collectives/oktopk_state.hpp"
 
 namespace weir {
-
-/// Copies the k largest entries of `sum`, which every rank has as a whole, to the memory of `to`, with room for k entries and
-/// select_padding more. Sets `global_key` as OkTopkState has it.
-template <class T>
-coo::Segment<T> keep_largest(coo::Segment<T> sum, std::int64_t k, Key<T>& global_key, coo::Segment<T> to) {
-  const KthKey<T> kth = kernels::host::kth_key(sum.values, sum.count, k);
-  global_key = kth.key;
-  Band<T> band = band_of_largest(kth, k);
-  to.count = kernels::host::select_band<T>(sum.indices, sum.values, sum.count, band, to.indices, to.values, nullptr, 0);
-  return to;
-}
 
 template <class T>
 class OkTopkOneRound {

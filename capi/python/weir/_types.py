@@ -1192,11 +1192,11 @@ class SparseAdamConfig(Struct):
 class SparseSumConfig(Struct):
     """Describes sums of arrays that are mostly zero. All fields except `name` and `priority` must be equal on all ranks.
 
-    count: number n of elements of the arrays; it may exceed 2^32
+    count: number n of elements of the arrays, at most 2^56
     type: type of the elements
     operation: how entries with the same index are combined
-    expected_entries: the most entries that a rank is expected to give, for which memory is allocated in advance. With more, memory
-        grows, and rank 0 logs it once. 0: memory grows as needed
+    expected_entries: the most entries that a rank is expected to give, at most 2^40: memory for them is allocated in advance. With
+        more, memory grows, and rank 0 logs it once. 0: memory grows as needed
     algorithm: name of an algorithm: gather, split, hash, doubling, dense, blocks, shared or hierarchical. "auto": in each run the
         one that is predicted to end first with the entries of that run. The result has the same bits with every algorithm
     priority: priority of the run; a higher one makes progress first. May differ between ranks
