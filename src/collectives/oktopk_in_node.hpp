@@ -47,8 +47,8 @@ class OkTopkInNode {
         counts_(size()),
         update_indices_(spec.largest_local + select_padding),
         update_values_(spec.largest_local + select_padding),
-        doubtful_(few_in_node),
-        kth_scratch_(kth_scratch) {
+        doubtful_(layout_.by_regions ? few_in_node : 0),
+        kth_scratch_(layout_.by_regions ? kth_scratch : 0) {
     cards_.clear();
     uniform_boundaries(static_cast<std::uint64_t>(spec.count), boundaries_);
   }
@@ -114,19 +114,21 @@ class OkTopkInNode {
 
   /// Where things are in a rank's shared memory, in bytes, and for how many entries there is room.
   struct Layout {
+    bool by_regions;  ///< there may be too many entries for every rank to sum all of them
     std::int64_t card, shown, list_bytes, doubtful, kept, end, listed, summed;
 
     explicit Layout(const ExchangeSpec& spec)
-        : card(8 * std::max<std::int64_t>(first_count + 2 * spec.ranks, kth_words)),
+        : by_regions(spec.largest_local * spec.ranks > few_in_node),
+          card(8 * std::max<std::int64_t>(first_count + 2 * spec.ranks, by_regions ? kth_words : 0)),
           shown(NodeCards::memory_for(card)),
           list_bytes(whole_lines(coo::block_bytes<T>(spec.largest_local))),
           doubtful(shown + 2 * list_bytes),
           kept(doubtful + whole_lines((few_in_node + select_padding) * static_cast<std::int64_t>(sizeof(T)))),
-          end(0),
+          end(doubtful),
           listed(spec.largest_local),
           summed(std::min(spec.largest_local * spec.ranks,
                           std::max(few_in_node, spec.largest_local + spec.largest_local / 2 + 2 * spec.ranks + 2))) {
-      end = kept + whole_lines(coo::block_bytes<T>(most_kept() + select_padding));
+      if (by_regions) end = kept + whole_lines(coo::block_bytes<T>(most_kept() + select_padding));
     }
     /// Returns the most entries that the cut may keep of a region: the ranks together show those that it keeps, at most k, which is
     /// at most `listed`, and some of those in doubt.

@@ -10,9 +10,10 @@ namespace weir::detail {
 namespace {
 
 constexpr std::int64_t alignment = 64, page = 4096;
-// A new segment for a small block is as large as all that is mapped, within these limits: there are few segments, and little lies
-// idle.
-constexpr std::int64_t least_segment = std::int64_t{1} << 20, most_spare = std::int64_t{1} << 26;
+// A new segment for a small block is as large as all that is mapped, within these limits: there are few segments.
+constexpr std::int64_t least_segment = std::int64_t{1} << 22, most_spare = std::int64_t{1} << 26;
+// Pages are allocated for a block and for some that may follow: ranks agree rarely, and little lies idle.
+constexpr std::int64_t least_more = std::int64_t{1} << 18, most_more = std::int64_t{1} << 23;
 
 constexpr std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -45,10 +46,16 @@ void NodeMemory::prepare() {
 NodeMemory::Block NodeMemory::take(CommunicatorState& comm, std::int64_t bytes, Outcome& why) {
   bytes = round_up(std::max<std::int64_t>(bytes, 1), alignment);
   Block block = place(bytes);
-  if (block.segment >= 0) return block;
-  drop_unused(0);
-  why = add_segment(comm, bytes);
-  return why.failed() ? Block{} : place(bytes);
+  if (block.segment < 0) {
+    drop_unused(0);
+    why = add_segment(comm, bytes);
+    if (why.failed()) return {};
+    block = place(bytes);
+  }
+  why = take_pages(comm, block);
+  if (!why.failed()) return block;
+  give_back(block);
+  return {};
 }
 
 /// Takes the first gap that is large enough.
@@ -82,13 +89,35 @@ void NodeMemory::drop_unused(std::size_t keep) noexcept {
       continue;
     }
     segment.memory.reset();
-    segment.bytes = 0;
+    segment.bytes = segment.taken = 0;
   }
 }
 
 std::int64_t NodeMemory::next_segment_bytes(std::int64_t bytes, std::int64_t room) const {
   const std::int64_t spare = std::clamp(mapped(), least_segment, most_spare);
   return round_up(bytes < spare && spare < room / 4 ? spare : bytes, page);
+}
+
+std::int64_t NodeMemory::next_taken(const Segment& segment, std::int64_t end) {
+  const std::int64_t more = std::clamp(segment.taken / 2, least_more, most_more);
+  return std::min(segment.bytes, round_up(std::max(end, segment.taken + more), page));
+}
+
+/// Allocates the pages of a block, unless they have been. Collective. If that fails, returns the reason on every rank.
+Outcome NodeMemory::take_pages(CommunicatorState& comm, const Block& block) {
+  Segment& segment = segments_[static_cast<std::size_t>(block.segment)];
+  const std::int64_t end = block.offset + block.bytes;
+  if (end <= segment.taken) return {};
+  const std::int64_t taken = next_taken(segment, end);
+  SegmentCard mine;
+  mine.outcome = outcome_of([&] {
+    const int me = comm.topology.local_rank(comm.topology.rank());
+    if (segment.memory) segment.memory->take_pages(me * segment.bytes + segment.taken, taken - segment.taken);
+  });
+  const auto cards = comm.share("taking shared memory", mine);
+  const Outcome error = first_error(cards);
+  if (!error.failed()) segment.taken = taken;
+  return error;
 }
 
 /// Adds a segment for at least one block of `bytes`. Collective. If that fails, returns the reason on every rank.
@@ -116,6 +145,7 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
     return error;
   }
   segment.bytes = next_segment_bytes(bytes, least->room);
+  segment.taken = next_taken(segment, bytes);
 
   // 2. The first rank of each node makes the segment.
   mine.outcome = outcome_of([&] {
@@ -125,12 +155,12 @@ Outcome NodeMemory::add_segment(CommunicatorState& comm, std::int64_t bytes) {
   const auto made = comm.share("making shared memory", mine);
   if (const Outcome error = first_error(made); error.failed()) return error;
 
-  // 3. The others open it. Each rank takes the pages that it will write to.
+  // 3. The others open it. Each rank takes the first pages that it will write to.
   const SegmentCard first = made[static_cast<std::size_t>(node[0])];
   mine.outcome = outcome_of([&] {
     if (ranks == 1) return;
     if (me != 0) segment.memory = comm.transport->shared_segments()->open_segment(first.name.data(), segment.bytes * ranks);
-    segment.memory->take_pages(me * segment.bytes, segment.bytes);
+    segment.memory->take_pages(me * segment.bytes, segment.taken);
     if (me == 0) *reinterpret_cast<std::uint64_t*>(segment.memory->data()) = first.token;
   });
   sync_shared_memory();
@@ -164,6 +194,12 @@ SharedMemory NodeMemory::memory(const Block& block) const {
 std::int64_t NodeMemory::mapped() const {
   std::int64_t bytes = 0;
   for (const Segment& segment : segments_) bytes += segment.bytes;
+  return bytes;
+}
+
+std::int64_t NodeMemory::taken() const {
+  std::int64_t bytes = 0;
+  for (const Segment& segment : segments_) bytes += segment.taken;
   return bytes;
 }
 

@@ -18,18 +18,19 @@ float value_of(int rank, std::int64_t i) { return static_cast<float>((i * 7 + ra
 
 /// Runs the plan, of density 1, once and compares with the sum of all ranks' gradients.
 void check_run(AllreducePlan& plan, const Communicator& comm, RankCheck& check) {
-  std::vector<float> gradient(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) gradient[static_cast<std::size_t>(i)] = value_of(comm.rank(), i);
+  std::vector<float> gradient(static_cast<std::size_t>(plan.config().count));
+  const auto n = std::ssize(gradient);
+  for (std::int64_t i = 0; i < n; ++i) gradient[static_cast<std::size_t>(i)] = value_of(comm.rank(), i);
   plan.run(gradient);
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < n; ++i) {
     float sum = 0;
     for (int rank = 0; rank < comm.size(); ++rank) sum += value_of(rank, i);
     check.that(gradient[static_cast<std::size_t>(i)] == sum, plan.config().algorithm + ", element " + std::to_string(i));
   }
 }
 
-AllreduceConfig everything(const std::string& algorithm) {
-  return {.count = count, .density = 1, .algorithm = algorithm, .average = false, .name = algorithm};
+AllreduceConfig everything(const std::string& algorithm, std::int64_t n = count) {
+  return {.count = n, .density = 1, .algorithm = algorithm, .average = false, .name = algorithm};
 }
 
 /// Runs ranks with different settings.
@@ -88,6 +89,23 @@ TEST_CASE("where shared memory cannot be had, all ranks exchange by messages, an
       REQUIRE(check.failure() == "");
     }
   }
+}
+
+TEST_CASE("where the pages of a segment run out, all ranks exchange by messages, and earlier plans stay as they are") {
+  RankCheck check;
+  const auto run = [&](Communicator& comm) {
+    AllreducePlan small(comm, everything("dense_torus2d", 10'000));
+    check.that(small.explanation().find("by messages") == std::string::npos, small.explanation());
+    const std::int64_t taken = leases_of(comm).node_memory().taken();
+    AllreducePlan large(comm, everything("dense_torus2d", 600'000));
+    check.that(large.explanation().find("there are no pages") != std::string::npos, large.explanation());
+    check.that(leases_of(comm).node_memory().taken() == taken, "pages are counted that nobody has");
+    AllreducePlan last(comm, everything("dense_torus2d", 5'000));
+    check.that(last.explanation().find("by messages") == std::string::npos, last.explanation());
+    for (AllreducePlan* const plan : {&small, &large, &last}) check_run(*plan, comm, check);
+  };
+  run_ranks(3, run, {.fault = {.pages_of_segment = 1 << 19}, .settings = {.timeout_seconds = 20, .log = LogLevel::error}});
+  REQUIRE(check.failure() == "");
 }
 
 TEST_CASE("plans share a few segments of memory, and give them back") {

@@ -105,7 +105,10 @@ class InprocSegment final : public SharedSegment {
       : shared_(shared), name_(std::move(name)), memory_(std::move(memory)) {
     set_data(memory_.get());
   }
-  void take_pages(std::int64_t /*offset*/, std::int64_t /*bytes*/) override {}
+  void take_pages(std::int64_t /*offset*/, std::int64_t bytes) override {
+    if (taken_ + bytes > shared_.fault.pages_of_segment) fail(WEIR_ERR_MEMORY, "there are no pages for {} bytes", bytes);
+    taken_ += bytes;
+  }
   void forget_name() noexcept override {
     const std::scoped_lock lock(shared_.segments.mutex);
     if (const auto place = shared_.segments.memory.find(name_); place != shared_.segments.memory.end())
@@ -116,6 +119,7 @@ class InprocSegment final : public SharedSegment {
   InprocJob::Shared& shared_;
   std::string name_;
   std::shared_ptr<std::byte[]> memory_;
+  std::int64_t taken_ = 0;
 };
 
 class InprocTransport final : public Transport, private SharedSegments {

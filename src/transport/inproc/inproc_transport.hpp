@@ -18,7 +18,8 @@ struct InprocFault {
   std::int64_t after = -1;  ///< ... after this many sends: later ones vanish, and it receives nothing more
   bool late = false;        ///< abandoned sends and receives happen all the same, as with MPI
   std::int64_t shared_memory_room = std::int64_t{1} << 40;
-  int no_segments_on = -1;  ///< this rank cannot map shared memory
+  int no_segments_on = -1;                                ///< this rank cannot map shared memory
+  std::int64_t pages_of_segment = std::int64_t{1} << 40;  ///< bytes for which a rank can allocate pages, in each segment
   int max_tag = 1 << 30;
 };
 
