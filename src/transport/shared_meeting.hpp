@@ -12,7 +12,7 @@ namespace weir {
 
 /// Ranks that meet over and over. A rank arrives, and the meeting is reached once all have arrived. Each rank writes to a line of
 /// its own: nothing passes between cores but what the ranks read of each other. Ranks that wait yield their cores. If other
-/// programs compute there, a yield takes milliseconds: then ranks sleep, and ranks that arrive wake them.
+/// programs compute there, a yield takes milliseconds: then ranks sleep, and the last to arrive wakes them.
 class SharedMeeting final : public Completion {
  public:
   /// The shared memory of each rank. Also the alignment.
