@@ -17,6 +17,8 @@ RUNS, PAUSE = 12, 4  # runs of a plan, and the first of them, which count as no 
 
 def touch(size):
     """Returns the seconds that it takes to touch `size` new bytes, in huge pages from 4 MB on, as plans have them."""
+    if size == 0:
+        return 0.0
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if size >= 1 << 22:
         memory.madvise(mmap.MADV_HUGEPAGE)

@@ -1,4 +1,5 @@
-// allreduce_oktopk.hpp: Ok-Topk by any of its schedules. All deliver the same bits and keep the same state.
+// allreduce_oktopk.hpp: Ok-Topk by any of its schedules. All deliver the same bits, and each can go on from the
+// state of another.
 #pragma once
 
 #include <optional>

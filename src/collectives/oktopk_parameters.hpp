@@ -21,8 +21,8 @@ inline constexpr std::array<std::string_view, 5> schedule_names = {"automatic", 
   return schedule_names[static_cast<std::size_t>(schedule)];
 }
 
-/// The most entries of all ranks together that every rank sums and cuts itself in the schedule shared. That takes less time than
-/// another meeting.
+/// The most entries of all ranks together that every rank sums and cuts itself in the schedule shared, or among which it looks for
+/// the cut. That takes less time than another meeting.
 inline constexpr std::int64_t few_in_node = 2048;
 
 inline constexpr std::array oktopk_parameters = {

@@ -17,10 +17,10 @@ constexpr std::int64_t least_more = std::int64_t{1} << 18, most_more = std::int6
 
 constexpr std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
 
-/// What a rank sends to the others while a segment is made.
+/// What a rank sends to the others while a segment is made, or its pages are taken.
 struct SegmentCard {
   Outcome outcome;
-  std::int64_t room = 0;  ///< for each rank of its node
+  std::int64_t room = 0;  ///< for each rank of its node, or the first bytes that have pages
   SegmentName name{};     ///< of the segment, on the rank that has made it
   std::uint64_t token = 0;
 };
@@ -94,8 +94,8 @@ void NodeMemory::drop_unused(std::size_t keep) noexcept {
 }
 
 std::int64_t NodeMemory::next_segment_bytes(std::int64_t bytes, std::int64_t room) const {
-  const std::int64_t spare = std::clamp(mapped(), least_segment, most_spare);
-  return round_up(bytes < spare && spare < room / 4 ? spare : bytes, page);
+  const std::int64_t spare = std::min(std::clamp(mapped(), least_segment, most_spare), room / 4);
+  return round_up(std::max(bytes, spare), page);
 }
 
 std::int64_t NodeMemory::next_taken(const Segment& segment, std::int64_t end) {
@@ -103,21 +103,29 @@ std::int64_t NodeMemory::next_taken(const Segment& segment, std::int64_t end) {
   return std::min(segment.bytes, round_up(std::max(end, segment.taken + more), page));
 }
 
-/// Allocates the pages of a block, unless they have been. Collective. If that fails, returns the reason on every rank.
+/// Allocates the pages of a block, unless they have been, and more if there is room. Collective. If that fails, returns the reason
+/// on every rank.
 Outcome NodeMemory::take_pages(CommunicatorState& comm, const Block& block) {
   Segment& segment = segments_[static_cast<std::size_t>(block.segment)];
   const std::int64_t end = block.offset + block.bytes;
   if (end <= segment.taken) return {};
-  const std::int64_t taken = next_taken(segment, end);
   SegmentCard mine;
-  mine.outcome = outcome_of([&] {
+  mine.room = next_taken(segment, end);
+  const auto take = [&] {
     const int me = comm.topology.local_rank(comm.topology.rank());
-    if (segment.memory) segment.memory->take_pages(me * segment.bytes + segment.taken, taken - segment.taken);
-  });
+    if (segment.memory) segment.memory->take_pages(me * segment.bytes + segment.taken, mine.room - segment.taken);
+  };
+  mine.outcome = outcome_of(take);
+  if (mine.outcome.failed()) {
+    mine.room = round_up(end, page);
+    mine.outcome = outcome_of(take);
+  }
   const auto cards = comm.share("taking shared memory", mine);
   const Outcome error = first_error(cards);
-  if (!error.failed()) segment.taken = taken;
-  return error;
+  if (error.failed()) return error;
+  segment.taken = mine.room;
+  for (const SegmentCard& card : cards) segment.taken = std::min(segment.taken, card.room);
+  return {};
 }
 
 /// Adds a segment for at least one block of `bytes`. Collective. If that fails, returns the reason on every rank.

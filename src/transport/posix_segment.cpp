@@ -41,8 +41,9 @@ class PosixSegment final : public SharedSegment {
     if (bytes == 0) return;
     int error = EINTR;
     while (error == EINTR) error = posix_fallocate(file_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
-    errno = error;
-    if (error != 0) complain("filled with memory");
+    if (error != 0)
+      fail(WEIR_ERR_MEMORY, "{} bytes of shared memory in {} cannot be filled with memory: {}", bytes, folder,
+           std::strerror(error));
   }
 
   void forget_name() noexcept override {

@@ -34,8 +34,9 @@ void SharedMeeting::arrive() noexcept {
   // A rank that lies down at this very moment may not be seen: it wakes by itself. A fence here would cost each meeting as much as
   // all the rest.
   if (Shared(word(sleepers)).load(std::memory_order_relaxed) == 0) return;
-  Shared(word(wakes)).fetch_add(1);  // of two ranks that come last, the second to add sees the other
-  if (!reached()) return;
+  // Of two ranks that come last, the second to add sees the other.
+  if (Shared(word(sleepers)).fetch_add(0) == 0 || !reached()) return;
+  Shared(word(wakes)).fetch_add(1);
   syscall(SYS_futex, &word(wakes), FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 

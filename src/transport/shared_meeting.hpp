@@ -30,15 +30,15 @@ class SharedMeeting final : public Completion {
   void arrive() noexcept;
   [[nodiscard]] bool reached() override;
   [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
-  /// Returns the first rank that has not come, or the last that has, once the meeting is reached; -1 if all have come and
-  /// one has given it up.
+  /// Returns the first rank that has not come; once the meeting is reached, one of the last that were missing when this rank
+  /// looked; -1 if all have come and one has given it up.
   [[nodiscard]] int awaited_rank() const noexcept override;
   void abandon() noexcept override;
   void idle() noexcept override;
   [[nodiscard]] std::string describe() const override;
 
  private:
-  /// `meetings`, to which a rank has come, lies in the memory of each member, the others in that of the first.
+  /// `meetings`, the number of those to which a rank has come, lies in the memory of each member, the others in that of the first.
   enum Word : std::uint8_t { meetings, sleepers, wakes, abandoned };
 
   [[nodiscard]] std::uint32_t& word(Word which) const noexcept { return word_of(0, which); }

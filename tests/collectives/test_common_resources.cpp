@@ -105,6 +105,12 @@ TEST_CASE("where the pages of a segment run out, all ranks exchange by messages,
     for (AllreducePlan* const plan : {&small, &large, &last}) check_run(*plan, comm, check);
   };
   run_ranks(3, run, {.fault = {.pages_of_segment = 1 << 19}, .settings = {.timeout_seconds = 20, .log = LogLevel::error}});
+  const auto just_enough = [&](Communicator& comm) {
+    AllreducePlan first(comm, everything("dense_torus2d", 60'000)), second(comm, everything("dense_torus2d", 10'000));
+    check.that(second.explanation().find("by messages") == std::string::npos, second.explanation());
+    for (AllreducePlan* const plan : {&first, &second}) check_run(*plan, comm, check);
+  };
+  run_ranks(2, just_enough, {.fault = {.pages_of_segment = 300 << 10}, .settings = {.timeout_seconds = 20}});
   REQUIRE(check.failure() == "");
 }
 

@@ -221,8 +221,9 @@ TEMPLATE_TEST_CASE("values_within copies the values with keys in the range", "[k
     for (const Kind kind : kinds) {
       if (left_out()) continue;
       const std::vector<T> x = numbers<T>(kind, n, 6);
-      const Key<T> one = key_of(T(1)), tenth = key_of(T(0.1)), last = weir::key_infinity<T>;
-      for (const auto& [low, high] : {std::pair<Key<T>, Key<T>>{1, last}, {tenth, one}, {one, one}, {1, one}, {one, last}}) {
+      const Key<T> one = key_of(T(1)), tenth = key_of(T(0.1)), last = weir::key_infinity<T>, largest = ~Key<T>{0} >> 1;
+      for (const auto& [low, high] :
+           {std::pair<Key<T>, Key<T>>{1, last}, {tenth, one}, {one, one}, {1, one}, {one, last}, {1, largest}}) {
         std::vector<T> expected;
         for (const T value : x) {
           if (key_of(value) >= low && key_of(value) <= high) expected.push_back(value);
