@@ -1,5 +1,4 @@
-// allreduce_oktopk.hpp: Ok-Topk by any of its schedules. All deliver the same bits, and each can go on from the
-// state of another.
+// allreduce_oktopk.hpp: Ok-Topk by any of its schedules. All deliver the same bits, and each can go on from another's state.
 #pragma once
 
 #include <optional>

@@ -31,11 +31,10 @@ void SharedMeeting::arrive() noexcept {
   come_ = 0;
   last_ = me_;
   Shared(word_of(me_, meetings)).store(meeting_, std::memory_order_release);
-  // A rank that lies down at this very moment may not be seen: it wakes by itself. A fence here would cost each meeting as much as
-  // all the rest.
+  // A rank that falls asleep at this moment may be missed, and wakes up after longest_sleep. A fence here would cost each meeting
+  // as much as all the rest.
   if (Shared(word(sleepers)).load(std::memory_order_relaxed) == 0) return;
-  // Of two ranks that come last, the second to add sees the other.
-  if (Shared(word(sleepers)).fetch_add(0) == 0 || !reached()) return;
+  if (Shared(word(sleepers)).fetch_add(0) == 0 || !reached()) return;  // of two that come last, the second to add sees the other
   Shared(word(wakes)).fetch_add(1);
   syscall(SYS_futex, &word(wakes), FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
