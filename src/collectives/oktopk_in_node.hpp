@@ -4,8 +4,8 @@
 // Ranks meet to show their selections. If these have few entries together, every rank sums and cuts all of them, as in one round.
 // Otherwise, every rank sums a region. They meet for each histogram of cut_range(), mostly one, until only few entries are left
 // that the cut may keep or not; and once more to show what it may keep of their regions. Every rank then finds the cut among these
-// few. The regions are those that would have balanced the selections of the run before. If one of them has too many
-// entries now, they are cut anew. They do not change the result.
+// few. The regions are those that would have balanced the selections of the run before. If one of them has too many entries now,
+// they are cut anew. They do not change the result.
 //
 // A rank shows its selections in two places by turns. While it starts a run, others may still read what it showed in the last run.
 // But they have started that run, and so have ended the run before. What is kept of a region has one place: it is shown after the
