@@ -54,6 +54,7 @@ struct RunInfo {
   int awaited_rank = -1;                  ///< rank that it waited for longest at a stretch
   double awaited_seconds = 0;             ///< length of that wait
   weir_status status = WEIR_OK;           ///< in end(): how it ended
+  Time ended{};                           ///< in end(): when
 };
 
 /// A message that has been posted.

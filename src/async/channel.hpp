@@ -38,8 +38,11 @@ class Channel {
   /// Returns the topology of the whole communicator.
   [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
 
-  /// Enters a stage of this run until the end of the block.
-  [[nodiscard]] StageScope stage(Stage stage) const noexcept { return {*engine_, *run_, stage}; }
+  /// Enters a stage of this run until the end of the block. `now`: the time, if it is known.
+  [[nodiscard]] StageScope stage(Stage stage, Clock::time_point now = {}) const noexcept { return {*engine_, *run_, stage, now}; }
+  /// Returns when the last stage began or ended, for one that begins right there: to read the clock is a good part of a small run.
+  /// No time if that is not known.
+  [[nodiscard]] Clock::time_point boundary() const noexcept { return run_->boundary; }
 
   /// send() and receive() post now; await the request later. The memory must stay until the request is done.
   [[nodiscard]] Request send(const void* data, std::int64_t bytes, int to, Traffic kind) const {

@@ -258,7 +258,10 @@ void Engine::resume(Run& run) {
     const FramePool::Scope scope(frames_);
     run.leaf.resume();
   }
-  if (!run.root.done()) return progressed(run);
+  if (!run.root.done()) {
+    run.boundary = {};
+    return progressed(run);
+  }
   std::exception_ptr error = run.root.error();
   run.root = {};  // gives the frame back
   end(run, error);
@@ -279,6 +282,7 @@ void Engine::end(Run& run, const std::exception_ptr& error) noexcept {
   std::erase(runs_, &run);
   run.error = error ? broken_off(run, error) : nullptr;
   run.status = status_of(run.error);
+  run.ended = run.boundary != Clock::time_point{} ? run.boundary : Clock::now();
   for (Observer* const observer : observers_) observer->end(run);
   run.finished = true;
 }

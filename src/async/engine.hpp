@@ -53,10 +53,11 @@ struct Run : RunInfo {
   std::span<const std::byte> result{};
 
   const StageScope* innermost = nullptr;  ///< the innermost open stage
-  Stage failed_in = Stage::none;          ///< the stage that an exception left first
-  std::array<double, stage_count>
-      seconds{};              ///< in each stage that is_statistic() and those that observers hear of, inner stages included
-  double awaits_seconds = 0;  ///< spent on the request that it waits for now, while the engine was polled
+  /// When the run last began, or a stage of it began or ended, if it was timed, and the run has not been suspended since.
+  Clock::time_point boundary;
+  Stage failed_in = Stage::none;                  ///< the stage that an exception left first
+  std::array<double, statistic_count> seconds{};  ///< in each stage that is_statistic(), inner stages included
+  double awaits_seconds = 0;                      ///< spent on the request that it waits for now, while the engine was polled
 
   task<void> root;
   bool finished = true;
@@ -78,6 +79,12 @@ struct Run : RunInfo {
   std::chrono::duration<double> waited{};  ///< without progress, while the engine was polled and the run not held back
   Clock::time_point counted;               ///< until when `waited` has been counted
   Clock::time_point moved;                 ///< when it last progressed
+
+  template <Stage stage>
+  [[nodiscard]] double seconds_in() const {
+    static_assert(is_statistic(stage));
+    return seconds[static_cast<std::size_t>(stage)];
+  }
 };
 
 /// Will write to callers' arrays later than any run that is in flight now.

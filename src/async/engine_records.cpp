@@ -18,19 +18,10 @@ std::string path_of(const StageScope* stage) {
 
 }  // namespace
 
-Clock::time_point StageScope::end() noexcept {
-  if (stage_ == Stage::none) return {};
-  cuda::end_range(range_);
-  if (run_.failed_in == Stage::none && std::uncaught_exceptions() > 0) run_.failed_in = stage_;
-  run_.innermost = outer_;
-  run_.stage = stage_name(outer_ != nullptr ? outer_->stage() : run_.failed_in);
-  Clock::time_point now;
-  if (timed_) {
-    now = Clock::now();
-    run_.seconds[static_cast<std::size_t>(stage_)] += std::chrono::duration<double>(now - begin_).count();
-    for (Observer* const observer : engine_.detail_observers()) observer->stage(run_, stage_name(stage_), begin_, now);
-  }
-  stage_ = Stage::none;
+Clock::time_point StageScope::ended(Clock::time_point now) noexcept {
+  if (now == Clock::time_point{}) now = Clock::now();
+  if (is_statistic(stage_)) run_.seconds[static_cast<std::size_t>(stage_)] += std::chrono::duration<double>(now - begin_).count();
+  for (Observer* const observer : engine_.detail_observers()) observer->stage(run_, stage_name(stage_), begin_, now);
   return now;
 }
 
@@ -58,7 +49,7 @@ void Engine::begin(Run& run) noexcept {
   run.failed_in = Stage::none;
   run.stage = stage_name(Stage::none);
   run.seconds = {};
-  run.counted = run.begun = Clock::now();
+  run.counted = run.boundary = run.begun = Clock::now();
   run.first_message = {};
   run.awaits_seconds = run.awaited_seconds = 0;
   run.awaited_rank = -1;

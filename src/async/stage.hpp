@@ -17,6 +17,8 @@ enum class Stage : std::uint8_t {
   select,
   in_node_reduce,
   exchange,
+  encode,
+  decode,
   in_node_allgather,
   compare_candidates,
   wait_for_caller,
@@ -33,9 +35,6 @@ enum class Stage : std::uint8_t {
   sum,
   reduce_tree,
   broadcast_tree,
-  // Compressors:
-  encode,
-  decode,
   // Dense algorithms:
   reduce_scatter,
   allgather,
@@ -91,6 +90,8 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::select, "select", "compensation and local selection"},
     StageInfo{Stage::in_node_reduce, "in_node_reduce", "dense reduce-scatter in the node"},
     StageInfo{Stage::exchange, "exchange", "the algorithm, from its first message to its last"},
+    StageInfo{Stage::encode, "encode", "a compressor encodes the gradient"},
+    StageInfo{Stage::decode, "decode", "received bytes are decoded and summed"},
     StageInfo{Stage::in_node_allgather, "in_node_allgather", "sparse allgather in the node"},
     StageInfo{Stage::compare_candidates, "compare_candidates", "ranks compare the times of automatic choice"},
     StageInfo{Stage::wait_for_caller, "wait_for_caller", "waiting until the caller's array may be written"},
@@ -106,8 +107,6 @@ inline constexpr std::array stage_list = {
     StageInfo{Stage::sum, "sum", "gathered entries are summed"},
     StageInfo{Stage::reduce_tree, "reduce_tree", "gTop-k: pairs of ranks merge and cut"},
     StageInfo{Stage::broadcast_tree, "broadcast_tree", "gTop-k: the result is broadcast"},
-    StageInfo{Stage::encode, "encode", "a compressor encodes the gradient"},
-    StageInfo{Stage::decode, "decode", "received bytes are decoded and summed"},
     StageInfo{Stage::reduce_scatter, "reduce_scatter", "reduce-scatter, dense or of compressed parts"},
     StageInfo{Stage::allgather, "allgather", "allgather, dense or of compressed parts"},
     StageInfo{Stage::allreduce, "allreduce", "dense allreduce of a library, or across nodes"},
@@ -144,8 +143,9 @@ inline constexpr std::array stage_list = {
 };
 inline constexpr std::size_t stage_count = stage_list.size();
 
-/// Returns whether the time of a stage is in the statistics of plans. Those of others are only reported to observers.
-[[nodiscard]] constexpr bool is_statistic(Stage stage) { return stage <= Stage::apply; }
+/// The stages that statistics have the times of are the first. Those of others are only reported to observers.
+inline constexpr std::size_t statistic_count = static_cast<std::size_t>(Stage::apply) + 1;
+[[nodiscard]] constexpr bool is_statistic(Stage stage) { return static_cast<std::size_t>(stage) < statistic_count; }
 
 static_assert([] {
   for (std::size_t i = 0; i < stage_count; ++i) {

@@ -11,28 +11,46 @@ namespace weir {
 /// A stage that lasts from here to the end of the block, or until this object's next stage. Stages nest as blocks do.
 class StageScope {
  public:
-  StageScope(Engine& engine, Run& run, Stage stage) noexcept : engine_(engine), run_(run) { open(stage); }
+  /// `now`: the time, if it is known.
+  StageScope(Engine& engine, Run& run, Stage stage, Clock::time_point now = {}) noexcept : engine_(engine), run_(run) {
+    open(stage, now);
+  }
   StageScope(const StageScope&) = delete;
   StageScope& operator=(const StageScope&) = delete;
-  ~StageScope() { end(); }
+  ~StageScope() {
+    if (stage_ != Stage::none && run_.failed_in == Stage::none && std::uncaught_exceptions() > 0) run_.failed_in = stage_;
+    end();
+  }
 
-  void next(Stage stage) noexcept { open(stage, end()); }
-  /// Returns when, or no time if this stage is not timed.
-  Clock::time_point end() noexcept;
+  void next(Stage stage) noexcept {
+    end();
+    open(stage, run_.boundary);
+  }
+  /// Ends the stage before the block does. `now`: the time, if it is known.
+  void end(Clock::time_point now = {}) noexcept {
+    if (stage_ == Stage::none) return;
+    if (range_ != 0) cuda::end_range(range_);
+    run_.innermost = outer_;
+    run_.stage = stage_name(outer_ != nullptr ? outer_->stage() : run_.failed_in);
+    run_.boundary = timed_ ? ended(now) : Clock::time_point{};
+    stage_ = Stage::none;
+  }
 
   [[nodiscard]] Stage stage() const noexcept { return stage_; }
   /// Returns the stage around this one, or null.
   [[nodiscard]] const StageScope* outer() const noexcept { return outer_; }
 
  private:
-  /// `now`: the time, if it is known.
-  void open(Stage stage, Clock::time_point now = {}) noexcept {
+  /// Adds the stage to the run's times, and tells observers. Returns when it ended.
+  Clock::time_point ended(Clock::time_point now) noexcept;
+  void open(Stage stage, Clock::time_point now) noexcept {
     stage_ = stage;
     outer_ = run_.innermost;
     run_.innermost = this;
     run_.stage = stage_name(stage);
     timed_ = is_statistic(stage) || !engine_.detail_observers().empty();
-    if (timed_) begin_ = now != Clock::time_point{} ? now : Clock::now();
+    if (timed_ && now == Clock::time_point{}) now = Clock::now();
+    begin_ = run_.boundary = timed_ ? now : Clock::time_point{};
     range_ = cuda::begin_range(stage_name(stage).data());
   }
 

@@ -52,6 +52,7 @@ class Threads {
   template <class Body>
   void run_ranges(std::int64_t count, std::int64_t least, std::int64_t multiple, const Body& body) const {
     const int number = parts(count, least);
+    if (number == 1) return body(PartRange{0, count});
     run(number, [&](int part) { body(part_range(count, multiple, part, number)); });
   }
 

@@ -71,6 +71,10 @@ class OkTopkInNode {
     co_await channel.done(cards_);
     std::int64_t total = 0;
     for (int r = 0; r < spec_.ranks; ++r) {
+      __builtin_prefetch(list_of(r).values);  // together with the card, not after it
+      __builtin_prefetch(list_of(r).indices);
+    }
+    for (int r = 0; r < spec_.ranks; ++r) {
       outcome.input_error = std::max(outcome.input_error, ErrorReport::of_word(card(r)[error]));
       total += static_cast<std::int64_t>(card(r)[entries]);
     }

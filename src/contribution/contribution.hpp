@@ -74,10 +74,9 @@ class Contribution {
   /// is for random selections.
   task<bool> select(const G* gradient, std::int64_t k, Draw draw = {}) {
     gradient_ = gradient;
-    T* const residual = feedback_.residual().data();
-    prepared_ = feedback_.idle() ? nullptr : co_await feedback_.prepare(gradient);
-    if (prepared_ != nullptr) co_return co_await select_from(prepared_, residual, k, refuses_non_finite_, draw);
-    co_return co_await select_from(gradient, residual, k, refuses_non_finite_, draw);
+    prepared_ = nullptr;
+    if (!feedback_.idle()) return prepare_and_select(k, draw);
+    return select_from(gradient, feedback_.residual().data(), k, refuses_non_finite_, draw);
   }
   /// Computes residual += gradient and selects from the sum. Without a residual (nullptr), selects from the gradient. X is T or the
   /// type of the plan's gradients. For a selected entry the residual holds the sum, too, or still the old value if the sum is far
@@ -88,20 +87,21 @@ class Contribution {
     const bool reuse = period_ > 0 && state_.threshold != 0 && state_.iteration % period_ != 0;
     ++state_.iteration;
     rethresholded_ = false;
-    // A NaN's key as the floor would exclude infinity.
-    floor_ = std::min(key_infinity<T>, co_await first_floor(gradient, residual, k, reuse));
+    std::optional<Key<T>> floor = known_floor(k, reuse);
+    if (!floor) floor = co_await sampled_floor(gradient, residual, k);
+    floor_ = std::min(key_infinity<T>, *floor);  // a NaN's key would exclude infinity
     keep_old_ = std::min(key_infinity<T>, static_cast<Key<T>>(floor_ + 2 * octave<T>));
     arrays_.compensate(gradient, residual, setup_.count, floor_, keep_old_, k > 0 ? setup_.summary() : Summary::none, candidates_,
                        capacity_);
     // A selection that will probably be accepted as it is needs no ranking.
-    const bool ranked = Arrays::asynchronous && k > 0 && !reuse && !setup_.samples_always();
+    bool ranked = Arrays::asynchronous && k > 0 && !reuse && !setup_.samples_always();
     if (ranked) arrays_.rank(candidates_, capacity_, k);
     co_await arrays_.report();
 
-    const std::int64_t hits = arrays_.results().found.hits;
+    std::int64_t hits = arrays_.results().found.hits;
     selected_ = &candidates_;
     count_ = std::min(hits, capacity_);
-    const bool overflows = setup_.scales_up && hits > 0;  // the floor of first_floor() is where values overflow
+    const bool overflows = setup_.scales_up && hits > 0;  // the floor of known_floor() is where values overflow
     finite_ = !refuse_non_finite || (!overflows && arrays_.is_finite(gradient, setup_.count, candidates_, count_));
     if (!finite_) co_return false;
     if (k == 0 || setup_.picking == compress::Picking::random) {
@@ -115,13 +115,24 @@ class Contribution {
     rethresholded_ = period_ > 0;
     const Results<T>& results = arrays_.results();
     const Key<T> largest = setup_.summary() == Summary::moments ? results.moments.largest : results.exceedances.largest;
-    if (estimator_ && largest < key_infinity<T>) {
-      co_await select_estimated(gradient, residual, hits, k);
-      co_return true;
+    const bool estimates = estimator_ && largest < key_infinity<T>;
+    if (estimates) {
+      if (co_await select_estimated(gradient, residual, hits, k)) co_return true;
+      hits = count_;
+      ranked = false;
     }
     const Key<T> last = state_.threshold;
-    co_await select_exactly(gradient, residual, hits, k, ranked);
-    if (!reuse) state_.forecast.learn(hits, k, last, state_.threshold);
+    if (!setup_.has_enough(hits, k, floor_)) {
+      put_back(residual);
+      co_await on_sums(gradient, residual, [&](const auto* x) { return select_anew(x, k); });
+    } else {
+      if (!ranked) {
+        arrays_.rank(candidates_, count_, k);
+        co_await arrays_.report();
+      }
+      keep_largest(residual, k);
+    }
+    if (!reuse && !estimates) state_.forecast.learn(hits, k, last, state_.threshold);
     co_return true;
   }
   [[nodiscard]] SparseVector<T> selection() const { return finite_ ? selected() : SparseVector<T>{}; }
@@ -258,16 +269,26 @@ class Contribution {
   [[nodiscard]] SparseVector<T> selected() const { return selected_->first(count_); }
   [[nodiscard]] Entries& kept() { return Arrays::in_place ? candidates_ : kept_elsewhere_; }
 
-  template <class X>
-  task<Key<T>> first_floor(const X* gradient, const T* residual, std::int64_t k, bool reuse) {
+  task<bool> prepare_and_select(std::int64_t k, Draw draw) {
+    prepared_ = co_await feedback_.prepare(gradient_);
+    T* const residual = feedback_.residual().data();
+    if (prepared_ != nullptr) co_return co_await select_from(prepared_, residual, k, refuses_non_finite_, draw);
+    co_return co_await select_from(gradient_, residual, k, refuses_non_finite_, draw);
+  }
+
+  /// Returns the floor of the candidates, or nothing if only a sample can say it.
+  [[nodiscard]] std::optional<Key<T>> known_floor(std::int64_t k, bool reuse) const {
     // The pass is still needed, to update the residual and to find values that are not finite.
-    if (k == 0 || setup_.picking == compress::Picking::random) co_return setup_.first_wild<T>(k);
+    if (k == 0 || setup_.picking == compress::Picking::random) return setup_.first_wild<T>(k);
     if (setup_.picking == compress::Picking::above_value)
-      co_return static_cast<Key<T>>(key_of(static_cast<T>(setup_.picking_value)) + 1);
-    if (estimator_) co_return co_await sampled_key(gradient, residual, guard_limit(k) + 1, true);
-    if (setup_.threshold.row->sampled) co_return co_await sampled_key(gradient, residual, k, false);
-    if (state_.threshold == 0) co_return co_await sampled_key(gradient, residual, k, true);
-    co_return reuse ? state_.threshold : state_.forecast.floor(state_.threshold);
+      return static_cast<Key<T>>(key_of(static_cast<T>(setup_.picking_value)) + 1);
+    if (estimator_ || setup_.threshold.row->sampled || state_.threshold == 0) return std::nullopt;
+    return reuse ? state_.threshold : state_.forecast.floor(state_.threshold);
+  }
+  template <class X>
+  task<Key<T>> sampled_floor(const X* gradient, const T* residual, std::int64_t k) {
+    if (estimator_) return sampled_key(gradient, residual, guard_limit(k) + 1, true);
+    return sampled_key(gradient, residual, k, !setup_.threshold.row->sampled);
   }
 
   /// Returns a threshold that k entries should reach, judging by a regular sample. `safe`: fewer hardly ever reach it.
@@ -278,21 +299,6 @@ class Contribution {
     arrays_.kth_key(static_cast<const T*>(sample_.data()), sample.size, sample.rank);
     co_await arrays_.report();
     co_return arrays_.results().kth.key;
-  }
-
-  /// `ranked`: the candidates have already been ranked, for k.
-  template <class X>
-  task<void> select_exactly(const X* gradient, T* residual, std::int64_t hits, std::int64_t k, bool ranked) {
-    if (setup_.has_enough(hits, k, floor_)) {
-      if (!ranked) {
-        arrays_.rank(candidates_, count_, k);
-        co_await arrays_.report();
-      }
-      keep_largest(residual, k);
-      co_return;
-    }
-    put_back(residual);
-    co_await on_sums(gradient, residual, [&](const auto* x) { return select_anew(x, k); });
   }
 
   /// Selects from x, which holds all sums: by a new sample, or, if that fails as well, by ranking all elements.
@@ -333,8 +339,9 @@ class Contribution {
     keep_old_ = key_infinity<T>;
   }
 
+  /// Returns false if there is no good estimate; the candidates are as they were then, or have been collected again.
   template <class X>
-  task<void> select_estimated(const X* gradient, T* residual, std::int64_t hits, std::int64_t k) {
+  task<bool> select_estimated(const X* gradient, T* residual, std::int64_t hits, std::int64_t k) {
     const Moments<T> moments = arrays_.results().moments;
     if (const std::int64_t wanted = guard_limit(k) + 1; !setup_.has_enough(hits, wanted, floor_)) {
       put_back(residual);
@@ -345,10 +352,7 @@ class Contribution {
     survey.candidates = {values, count_, floor_};
     AllSums<X> all(*this, gradient, residual);
     const std::optional<Estimate<T>> found = co_await estimator_->estimate(survey, all, state_.estimator);
-    if (!found) {
-      co_await select_exactly(gradient, residual, count_, k, false);
-      co_return;
-    }
+    if (!found) co_return false;
     if (found->band.lower >= floor_) {
       arrays_.keep(candidates_, count_, {found->band}, kept(), residual, keep_old_);
     } else {
@@ -357,6 +361,7 @@ class Contribution {
     }
     selected_ = &kept();
     count_ = found->count;
+    co_return true;
   }
 
   /// Collects the candidates again, by ranking all of x. The floor is just above the `wanted`-th largest entry.

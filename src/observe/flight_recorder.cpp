@@ -151,7 +151,7 @@ void FlightRecorder::end(const RunInfo& run) noexcept {
   bring_up_to_date(record, run);
   record.state = run.status == WEIR_OK ? CallState::completed : CallState::failed;
   record.status = run.status;
-  record.finished = std::chrono::steady_clock::now();
+  record.finished = run.ended;
   record.run = nullptr;
 }
 

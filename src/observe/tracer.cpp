@@ -153,12 +153,11 @@ void Tracer::run(const RunInfo& run, Time end) noexcept {
   put({run.status == WEIR_OK ? Kind::run : Kind::failed_run, Level::self, row_of(run), -1, run.number, run.begun, end});
 }
 void Tracer::end(const RunInfo& run) noexcept {
-  const Time now = std::chrono::steady_clock::now();
-  this->run(run, now);
+  this->run(run, run.ended);
   if (run.call == 0 || run.traffic == nullptr) return;
   for (std::size_t level = 0; level < sent_.size(); ++level) {
     sent_[level] += run.traffic->bytes_sent[level];
-    if (sent_[level] > 0) put({Kind::sent, static_cast<Level>(level), caller_row, -1, sent_[level], now, now});
+    if (sent_[level] > 0) put({Kind::sent, static_cast<Level>(level), caller_row, -1, sent_[level], run.ended, run.ended});
   }
 }
 void Tracer::stage(const RunInfo& run, std::string_view name, Time begin, Time end) noexcept {

@@ -250,7 +250,7 @@ void OperatorImpl::unpack(const std::byte* block, std::size_t owner) {
 void OperatorImpl::completed() {
   statistics.runs += 1;
   statistics.seconds_work = seconds_work_;
-  statistics.seconds_gather = run.seconds[static_cast<std::size_t>(Stage::communicate)];
+  statistics.seconds_gather = run.seconds_in<Stage::communicate>();
   statistics.bytes_sent = traffic.bytes_sent;
   statistics.bytes_received = traffic.bytes_received;
   statistics.messages_sent = traffic.messages_sent;

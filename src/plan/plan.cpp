@@ -123,7 +123,7 @@ void PlanImpl::begin(void* dense, const void* gradient, std::int64_t count, Data
 }
 
 task<void> PlanImpl::execute(StepInput input) {
-  StageScope stage = channel().stage(Stage::communicate);
+  StageScope stage = channel().stage(Stage::communicate, run.boundary);
   if (!trials_.decided()) take_turns();
   void* const result = input.dense;
   std::optional<CallerWork> work;
@@ -131,12 +131,13 @@ task<void> PlanImpl::execute(StepInput input) {
   const bool hands_over = trials_.leftover() && !input.input_error;
   if (hands_over) add_leftover(input);
   const StepOutcome outcome = co_await current_->exchange(channel(), input);
-  stage.end();
+  stage.end(outcome.sparse ? run.boundary : Clock::time_point{});  // dense ones may do more after their last stage
   const Verdict verdict = verdict_of(outcome.input_error);
-  if (!trials_.decided() && verdict != Verdict::refused && trials_.count_run(seconds_in(Stage::communicate))) co_await compare();
+  if (!trials_.decided() && verdict != Verdict::refused && trials_.count_run(run.seconds_in<Stage::communicate>()))
+    co_await compare();
   co_await apply(outcome, verdict, input.dense);
   if (hands_over) end_hand_over(result);
-  if (!trials_.decided()) trials_.note_apply(seconds_in(Stage::apply));
+  if (!trials_.decided()) trials_.note_apply(run.seconds_in<Stage::apply>());
 }
 
 /// Ends the run. If the run is refused, throws within the stage in which it fails. Sends no messages: a sparse run waits for the
@@ -153,7 +154,7 @@ task<void> PlanImpl::apply(const StepOutcome& outcome, Verdict verdict, void* de
     const StageScope stage = channel().stage(Stage::wait_for_caller);
     co_await channel().caller();
   }
-  const StageScope stage = channel().stage(Stage::apply);
+  const StageScope stage = channel().stage(Stage::apply, run.boundary);
   current_->apply(outcome, verdict, has_owner_, dense);
   conclude(outcome);
 }
@@ -323,12 +324,12 @@ ExchangeSpec PlanImpl::spec_of(const AllreduceConfig& candidate, const SharedUse
 
 void PlanImpl::completed() {
   // A compressor encodes and decodes within the exchange; this time is separated from that of its messages.
-  const double encode = seconds_in(Stage::encode), decode = seconds_in(Stage::decode);
-  statistics.seconds_select = seconds_in(Stage::select) + seconds_in(Stage::check_finite) + encode;
-  statistics.seconds_in_node = seconds_in(Stage::in_node_reduce) + seconds_in(Stage::in_node_allgather);
-  statistics.seconds_exchange = seconds_in(Stage::exchange) - encode - decode;
-  statistics.seconds_apply = seconds_in(Stage::apply) + decode;
-  statistics.seconds_total = seconds_in(Stage::communicate) + seconds_in(Stage::apply);
+  const double encode = run.seconds_in<Stage::encode>(), decode = run.seconds_in<Stage::decode>();
+  statistics.seconds_select = run.seconds_in<Stage::select>() + run.seconds_in<Stage::check_finite>() + encode;
+  statistics.seconds_in_node = run.seconds_in<Stage::in_node_reduce>() + run.seconds_in<Stage::in_node_allgather>();
+  statistics.seconds_exchange = run.seconds_in<Stage::exchange>() - encode - decode;
+  statistics.seconds_apply = run.seconds_in<Stage::apply>() + decode;
+  statistics.seconds_total = run.seconds_in<Stage::communicate>() + run.seconds_in<Stage::apply>();
   statistics.seconds_waited = seconds_waited();
   count_traffic(statistics);
   if (run.error || comm->engine.detail_observers().empty()) return;

@@ -102,7 +102,6 @@ class PlanImpl final : public AsynchronousCall {
   [[nodiscard]] double residual_norm() const;
   /// Returns the step that holds the residual: the last candidate until the next has taken it over.
   [[nodiscard]] const Step& holder() const { return *steps_[trials_.leftover().value_or(trials_.turn())]; }
-  [[nodiscard]] double seconds_in(Stage stage) const { return run.seconds[static_cast<std::size_t>(stage)]; }
 
   [[nodiscard]] InputError what_is_wrong(const void* gradient, std::int64_t count, DataType type, void* stream);
   void begin(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream, bool caller_waits);

@@ -68,7 +68,10 @@ Step::Step(const CommunicatorState& comm, const AllreduceConfig& configuration, 
       map_(in_nodes && row_.sharded ? std::optional<ShardMap>(std::in_place, *whole.topology, whole.count) : std::nullopt),
       exchange_(exchange_in_force(whole, row_, map_)) {}
 
-std::int64_t Step::scheduled(std::int64_t iteration) const { return row_.sparse() ? scheduled_k(config_, iteration) : -1; }
+std::int64_t Step::scheduled(std::int64_t iteration) const {
+  if (!row_.sparse()) return -1;
+  return iteration - config_.dense_iterations >= config_.warmup_iterations ? exchange_.final_k : scheduled_k(config_, iteration);
+}
 
 SelectionSetup Step::selection() const {
   SelectionSetup setup{.count = exchange_.count, .largest_k = exchange_.largest_k};

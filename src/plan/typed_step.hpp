@@ -46,8 +46,7 @@ class TypedStep final : public Step {
     const std::int64_t k = scheduled(input.iteration);
     if (!input.input_error && (k < 0 || estimate_) && input.dense == nullptr && config_.count > 0)
       input.input_error = ErrorReport(InputError::dense_only, channel.rank());
-    if (k >= 0) co_return co_await exchange_entries(channel, input, k);
-    co_return co_await exchange_whole(channel, input);
+    return k >= 0 ? exchange_entries(channel, input, k) : exchange_whole(channel, input);
   }
 
   void apply(const StepOutcome& outcome, Verdict verdict, bool has_owner, void* dense) override {
@@ -193,7 +192,7 @@ class TypedStep final : public Step {
     if (!input.input_error && !usable) input.input_error = ErrorReport(InputError::nccl_aborted, channel.rank());
     const Key<T> first_wild = compressed ? first_wild_ : key_infinity<T>;
     input.input_error = co_await check(channel, data, input.input_error, first_wild);
-    StageScope stage = channel.stage(Stage::exchange);
+    StageScope stage = channel.stage(Stage::exchange, channel.boundary());
     StepOutcome outcome;
     outcome.k = config_.count;
     if (!compressed)
@@ -213,7 +212,7 @@ class TypedStep final : public Step {
   /// `first_wild`.
   task<ErrorReport> check(Channel channel, const G* gradient, ErrorReport input_error, Key<T> first_wild) {
     if (input_error || propagates() || config_.count == 0) co_return input_error;
-    const StageScope stage = channel.stage(Stage::check_finite);
+    const StageScope stage = channel.stage(Stage::check_finite, channel.boundary());
     if (first_wild < key_infinity<T>)
       arrays_.exceedances(gradient, config_.count, first_wild);
     else
@@ -319,7 +318,7 @@ class TypedStep final : public Step {
 
     // Ok-Topk Algorithm 2: 1. compensate and select in one pass
     selected_ = !input.input_error && contribution_.has_value();
-    StageScope stage = channel.stage(Stage::select);
+    StageScope stage = channel.stage(Stage::select, channel.boundary());
     bool finite = true;
     if (selected_) finite = co_await contribution_->select(gradient, k, draw(input.iteration));
     if (!finite) input.input_error = ErrorReport(InputError::non_finite, channel.rank());

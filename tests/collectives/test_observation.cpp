@@ -539,6 +539,10 @@ TEST_CASE("seconds of a run: stages lie within it, and waiting is the caller's")
     check.that(s.seconds_select + s.seconds_in_node + s.seconds_exchange + s.seconds_apply <= s.seconds_total, "stages");
     check.that(s.seconds_waited > 0 && s.seconds_waited < s.seconds_total - 0.025, "the caller's computing is no waiting");
     check.that(s.seconds_exchange >= 0.03, "but part of the exchange");
+
+    AllreducePlan quantised(comm, {.count = count, .algorithm = "packed_allgather", .compressor = "block_quantise"});
+    quantised.run(g);
+    check.that(quantised.statistics().seconds_apply > 0, "decoding is part of applying");
   });
   REQUIRE(check.failure() == "");
 }

@@ -45,6 +45,20 @@ HWY_INLINE hn::Vec<KeyTag<D>> just_below(D, Key<hn::TFromD<D>> value) {
   return hn::Set(KeyTag<D>(), static_cast<hn::TFromD<KeyTag<D>>>(clamped - 1));
 }
 
+/// Returns x[0], ..., x[count - 1], and zeros in the lanes after them. Reads no other elements.
+template <class D>
+HWY_INLINE hn::Vec<D> load_first(D d, const hn::TFromD<D>* x, std::int64_t count) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if constexpr (HWY_TARGET <= HWY_AVX2) {
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(std::min(count, lanes))), d, x);
+  } else {
+    if (count >= lanes) return hn::LoadU(d, x);
+    hn::TFromD<D> values[16] = {};
+    std::copy_n(x, count, values);
+    return hn::LoadU(d, values);
+  }
+}
+
 /// Returns the wanted lanes of x first, in order; the lanes after them are arbitrary. Highway 1.0.3 has a Compress, too, but if
 /// that looks lanes up in a table, GCC 12 copies the 2 KiB table to the stack on each call.
 template <class D>

@@ -28,6 +28,9 @@ struct SparseOutput {
   T* values;
 };
 
+/// Up to this number of entries, dividing them takes longer than it saves.
+constexpr std::int64_t very_few = 12;
+
 /// The position of a merge of a[begin, a_end) and b[begin, b_end).
 struct MergePosition {
   std::int64_t a, a_end, b, b_end, out;
@@ -86,6 +89,7 @@ std::int64_t merge_add(const std::uint32_t* a_indices, const T* a_values, std::i
                        const T* b_values, std::int64_t b_count, std::uint32_t* out_indices, T* out_values) {
   const SparseView<T> a{a_indices, a_values}, b{b_indices, b_values};
   const SparseOutput<T> out{out_indices, out_values};
+  if (a_count + b_count <= very_few) return merge_rest(a, b, out, {0, a_count, 0, b_count, 0});
   // A step waits for the one before it, so two independent halves advance together. The upper half is written as if no indices were
   // equal, and is moved down afterwards.
   const std::int64_t a_half = a_count / 2;

@@ -27,8 +27,8 @@ constexpr std::int64_t buffer_size = 2048;
 constexpr std::int64_t fetched_ahead = 512;
 /// Up to this number, counting keys bit by bit is faster than counting digits.
 constexpr std::int64_t few_keys = 256;
-/// Up to this number, trying each key is faster still.
-constexpr std::int64_t very_few_keys = 32;
+/// Up to this number, comparing each with each is faster still. A multiple of the lanes of a vector.
+constexpr std::int64_t very_few_keys = 64;
 /// From this number on, a sample says between which keys the k-th probably lies.
 constexpr std::int64_t sampled_from = 32768;
 constexpr std::int64_t sample_size = 2048;
@@ -155,6 +155,37 @@ KeySummary<T> summarize_keys(const T* x, std::int64_t count) {
   return summary;
 }
 
+/// Finds the k-th largest key of `count` <= very_few_keys values. Compares each with all of them, without a branch to mispredict.
+template <class T>
+KthKey<T> kth_of_very_few(const T* x, std::int64_t count, std::int64_t k) {
+  const Tag<T> d;
+  const KeyTag<Tag<T>> dk;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto number_of = [&](const auto& has) HWY_ATTR {
+    std::int64_t number = 0;
+    for (std::int64_t i = 0; i < count; i += lanes)
+      number += static_cast<std::int64_t>(hn::CountTrue(dk, has(keys_of(d, load_first(d, x + i, count - i)))));
+    return number;
+  };
+  const auto above = [&](Key<T> key)
+                         HWY_ATTR { return number_of([&](auto keys) HWY_ATTR { return hn::Gt(keys, just_below(d, key + 1)); }); };
+  Key<T> key = 1;
+  if (k <= above(0)) {
+    const auto wanted = hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(k)), none = just_below(d, key_max<T>);
+    auto smallest = none;  // of the keys that fewer than k are greater than
+    for (std::int64_t i = 0; i < count; i += lanes) {
+      const auto keys = keys_of(d, load_first(d, x + i, count - i));
+      auto greater = hn::Zero(dk);
+      for (std::int64_t j = 0; j < count; ++j)
+        greater = hn::Sub(greater, hn::VecFromMask(dk, hn::Gt(keys_of(d, hn::Set(d, x[j])), keys)));
+      smallest = hn::Min(smallest, hn::IfThenElse(hn::Lt(greater, wanted), keys, none));
+    }
+    key = static_cast<Key<T>>(hn::GetLane(hn::MinOfLanes(dk, smallest)));
+  }
+  const std::int64_t greater = above(key);
+  return {key, greater, above(key - 1) - greater};
+}
+
 /// Returns the rank-th largest of `count` <= few_keys keys, 1 <= rank <= count, all of them in `range`.
 template <class T>
 KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, KeyRange<T> range) {
@@ -172,13 +203,6 @@ KthKey<T> kth_of_few(const T* x, std::int64_t count, std::int64_t rank, KeyRange
       number += static_cast<std::int64_t>(hn::CountTrue(dk, hn::Gt(keys_of(d, hn::LoadU(d, values + i)), below)));
     return number;
   };
-  if (count <= very_few_keys) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const Key<T> key = key_of(x[i]);
-      const std::int64_t greater = reaching(key + 1), equal = reaching(key) - greater;
-      if (greater < rank && rank <= greater + equal) return {key, greater, equal};
-    }
-  }
   while (range.low < range.high) {
     const Key<T> middle = range.low + (range.high - range.low + 1) / 2;
     const bool above = reaching(middle) >= rank;  // a branch would be mispredicted half of the time
@@ -220,7 +244,7 @@ bool find_kth(const T* x, std::int64_t count, std::int64_t k, KeyRange<T> range,
       return true;
     }
     if (all && count <= few_keys) {
-      found = kth_of_few(x, count, k, range);
+      found = count <= very_few_keys ? kth_of_very_few(x, count, k) : kth_of_few(x, count, k, range);
       found.greater += dropped;
       return true;
     }
@@ -275,6 +299,7 @@ KeyRange<T> probable_range(const T* x, std::int64_t count, std::int64_t k) {
 
 template <class T>
 KthKey<T> kth_key(const T* x, std::int64_t count, std::int64_t k) {
+  if (count <= very_few_keys) return kth_of_very_few(x, count, k);
   KthKey<T> found;
   if (count >= sampled_from && find_kth(x, count, k, probable_range(x, count, k), false, found)) return found;
   const KeySummary<T> summary = summarize_keys(x, count);

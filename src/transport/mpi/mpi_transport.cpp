@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <exception>
@@ -40,8 +41,12 @@ void check(int code, std::string_view what) {
   fail(WEIR_ERR_TRANSPORT, "{} failed: {}", what, std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
+/// True from when Weir listens for MPI_Finalize until that begins: asking MPI is a good part of what a small run takes.
+std::atomic<bool> known_to_run = false;
+
 bool mpi_is_running() {
   if (forked()) return false;  // MPI, and messages under way, belong to the parent
+  if (known_to_run.load(std::memory_order_acquire)) return true;
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
@@ -50,6 +55,7 @@ bool mpi_is_running() {
 
 /// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, while all of MPI still works.
 int on_finalize(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  known_to_run = false;
   before_end(End::messages);
   return MPI_SUCCESS;
 }
@@ -60,6 +66,7 @@ void announce_finalize() {
     check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_finalize, &key, nullptr), "MPI_Comm_create_keyval");
     check(MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr), "MPI_Comm_set_attr");
     MPI_Comm_free_keyval(&key);  // takes effect once the attribute is gone
+    known_to_run = true;
   });
 }
 
