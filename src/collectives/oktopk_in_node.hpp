@@ -83,7 +83,8 @@ class OkTopkInNode {
     // 2. the sum of all entries, or of those of my region, in the order of the tree
     stage.next(Stage::split_reduce);
     const bool alone = total <= few_in_node;
-    find_parts(alone ? 0 : me, alone ? spec_.ranks : me + 1, total);
+    find_parts(alone, me, total);
+    if (layout_.by_regions) cut_regions();
     const coo::Segment<T> sum = sum_parts();
     const coo::Segment<T> to{update_values_.data(), update_indices_.data(), 0};
     if (alone) {
@@ -175,22 +176,24 @@ class OkTopkInNode {
     std::uint64_t* const words = mine();
     words[error] = input_error.word();
     words[entries] = static_cast<std::uint64_t>(local.count);
+    if (!layout_.by_regions) return;
     kernels::host::count_regions(local.indices, local.count, boundaries_.data(), spec_.ranks, words + first_count);
     std::uint64_t* const cuts = words + first_count + spec_.ranks;
     if (local.count == 0) return uniform_cuts(static_cast<std::uint64_t>(spec_.count), spec_.ranks, cuts);
     for (int j = 1; j < spec_.ranks; ++j) cuts[j - 1] = local.indices[local.count * j / spec_.ranks];
   }
 
-  /// Sets first_ and counts_ to the part of each rank's list that lies in the regions [begin, end), and the regions of the next
-  /// run.
-  void find_parts(int begin, int end, std::int64_t total) {
-    const bool fits = end - begin == spec_.ranks || largest_region() <= layout_.summed;
+  /// Sets first_ and counts_ to the part of each rank's list that this rank sums: all of it, or its region.
+  void find_parts(bool alone, int me, std::int64_t total) {
+    if (!alone && largest_region() > layout_.summed) return divide_evenly(me, total);
     for (int r = 0; r < spec_.ranks; ++r) {
       const std::uint64_t* const in_region = card(r) + first_count;
-      first_[at(r)] = static_cast<std::int64_t>(std::accumulate(in_region, in_region + begin, std::uint64_t{0}));
-      counts_[at(r)] = static_cast<std::uint32_t>(std::accumulate(in_region + begin, in_region + end, std::uint64_t{0}));
+      first_[at(r)] = alone ? 0 : static_cast<std::int64_t>(std::accumulate(in_region, in_region + me, std::uint64_t{0}));
+      counts_[at(r)] = static_cast<std::uint32_t>(alone ? card(r)[entries] : in_region[me]);
     }
-    if (!fits) divide_evenly(begin, total);
+  }
+  /// Sets the regions of the next run.
+  void cut_regions() {
     for (int j = 1; j < spec_.ranks; ++j) {
       std::uint64_t cut = 0;
       for (int r = 0; r < spec_.ranks; ++r) cut += card(r)[first_count + spec_.ranks + j - 1];

@@ -135,27 +135,22 @@ task<void> PlanImpl::execute(StepInput input) {
   const Verdict verdict = verdict_of(outcome.input_error);
   if (!trials_.decided() && verdict != Verdict::refused && trials_.count_run(run.seconds_in<Stage::communicate>()))
     co_await compare();
-  co_await apply(outcome, verdict, input.dense);
+  // From here on a run sends no messages: a sparse one waits for its caller, and other ranks would wait with it.
+  if (outcome.sparse && (outcome.input_error || input.dense != nullptr)) {
+    const StageScope waiting = channel().stage(Stage::wait_for_caller, run.boundary);
+    co_await channel().caller();
+  }
+  apply(outcome, verdict, input.dense);
   if (hands_over) end_hand_over(result);
   if (!trials_.decided()) trials_.note_apply(run.seconds_in<Stage::apply>());
 }
 
-/// Ends the run. If the run is refused, throws within the stage in which it fails. Sends no messages: a sparse run waits for the
-/// caller here, and other ranks would wait with it.
-task<void> PlanImpl::apply(const StepOutcome& outcome, Verdict verdict, void* dense) {
-  if (!outcome.sparse) {
-    current_->apply(outcome, verdict, has_owner_, dense);
-    std::optional<StageScope> failing;
-    if (verdict == Verdict::refused) failing.emplace(comm->engine, run, Stage::exchange);
-    conclude(outcome);
-    co_return;
-  }
-  if (outcome.input_error || dense != nullptr) {
-    const StageScope stage = channel().stage(Stage::wait_for_caller);
-    co_await channel().caller();
-  }
-  const StageScope stage = channel().stage(Stage::apply, run.boundary);
+/// Ends the run. If the run is refused, throws within the stage in which it fails.
+void PlanImpl::apply(const StepOutcome& outcome, Verdict verdict, void* dense) {
+  std::optional<StageScope> stage;
+  if (outcome.sparse) stage.emplace(comm->engine, run, Stage::apply, run.boundary);
   current_->apply(outcome, verdict, has_owner_, dense);
+  if (!outcome.sparse && verdict == Verdict::refused) stage.emplace(comm->engine, run, Stage::exchange);
   conclude(outcome);
 }
 

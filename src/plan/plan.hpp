@@ -106,7 +106,7 @@ class PlanImpl final : public AsynchronousCall {
   [[nodiscard]] InputError what_is_wrong(const void* gradient, std::int64_t count, DataType type, void* stream);
   void begin(void* dense, const void* gradient, std::int64_t count, DataType type, void* stream, bool caller_waits);
   task<void> execute(StepInput input);
-  task<void> apply(const StepOutcome& outcome, Verdict verdict, void* dense);
+  void apply(const StepOutcome& outcome, Verdict verdict, void* dense);
   /// Returns what happens to a run whose ranks have agreed on this error. Without an error the run is delivered.
   [[nodiscard]] Verdict verdict_of(ErrorReport input_error) const;
   /// Takes the outcome of a run into the statistics, and counts the run. Throws the error of a refused run.
