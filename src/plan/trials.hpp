@@ -14,7 +14,7 @@
 namespace weir::detail {
 
 /// Schedules and times the candidates. All of it is kept between runs. First, the first candidate has `runs` warm-up runs. Then
-/// each candidate has a turn of `runs` runs. From 16 runs on, it has several turns of eight runs or more, so that other load on
+/// each candidate has a turn of `runs` runs. From 10 runs on, it has several turns of five runs or more, so that other load on
 /// the machine hits all candidates. The last turn may be shorter. Then the fastest stays.
 class Trials {
  public:
@@ -42,7 +42,7 @@ class Trials {
   void choose(std::size_t best) { best_ = static_cast<std::int64_t>(best); }
 
  private:
-  static constexpr std::int64_t nobody = -1, long_turn = 8;
+  static constexpr std::int64_t nobody = -1, long_turn = 5;
 
   struct Trial {
     std::int64_t runs = 0;
