@@ -40,8 +40,8 @@ class Channel {
 
   /// Enters a stage of this run until the end of the block. `now`: the time, if it is known.
   [[nodiscard]] StageScope stage(Stage stage, Clock::time_point now = {}) const noexcept { return {*engine_, *run_, stage, now}; }
-  /// Returns when the last stage began or ended, for one that begins right there: to read the clock is a good part of a small run.
-  /// No time if that is not known.
+  /// Returns when the last stage, or the run, began or ended, for a stage that begins right there: reading the clock is a good part
+  /// of a small run. The clock's epoch if that is not known.
   [[nodiscard]] Clock::time_point boundary() const noexcept { return run_->boundary; }
 
   /// send() and receive() post now; await the request later. The memory must stay until the request is done.

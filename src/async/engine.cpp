@@ -282,7 +282,7 @@ void Engine::end(Run& run, const std::exception_ptr& error) noexcept {
   std::erase(runs_, &run);
   run.error = error ? broken_off(run, error) : nullptr;
   run.status = status_of(run.error);
-  run.ended = run.boundary != Clock::time_point{} ? run.boundary : Clock::now();
+  if (run.ended == Clock::time_point{}) run.ended = Clock::now();
   for (Observer* const observer : observers_) observer->end(run);
   run.finished = true;
 }

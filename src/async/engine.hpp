@@ -53,7 +53,8 @@ struct Run : RunInfo {
   std::span<const std::byte> result{};
 
   const StageScope* innermost = nullptr;  ///< the innermost open stage
-  /// When the run last began, or a stage of it began or ended, if it was timed, and the run has not been suspended since.
+  /// When the last stage began or ended, or the run itself if none has yet. Unknown, the clock's epoch, if that stage was not
+  /// timed, or if the run has been suspended since.
   Clock::time_point boundary;
   Stage failed_in = Stage::none;                  ///< the stage that an exception left first
   std::array<double, statistic_count> seconds{};  ///< in each stage that is_statistic(), inner stages included

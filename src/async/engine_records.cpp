@@ -50,7 +50,7 @@ void Engine::begin(Run& run) noexcept {
   run.stage = stage_name(Stage::none);
   run.seconds = {};
   run.counted = run.boundary = run.begun = Clock::now();
-  run.first_message = {};
+  run.first_message = run.ended = {};
   run.awaits_seconds = run.awaited_seconds = 0;
   run.awaited_rank = -1;
   run.status = WEIR_OK;

@@ -17,7 +17,7 @@ enum class Stage : std::uint8_t {
   select,
   in_node_reduce,
   exchange,
-  encode,
+  encode,  // of compressors, as decode
   decode,
   in_node_allgather,
   compare_candidates,

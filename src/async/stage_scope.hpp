@@ -23,13 +23,14 @@ class StageScope {
   }
 
   void next(Stage stage) noexcept {
+    const bool adjoins = stage_ != Stage::none;
     end();
-    open(stage, run_.boundary);
+    open(stage, adjoins ? run_.boundary : Clock::time_point{});
   }
   /// Ends the stage before the block does. `now`: the time, if it is known.
   void end(Clock::time_point now = {}) noexcept {
     if (stage_ == Stage::none) return;
-    if (range_ != 0) cuda::end_range(range_);
+    cuda::end_range(range_);
     run_.innermost = outer_;
     run_.stage = stage_name(outer_ != nullptr ? outer_->stage() : run_.failed_in);
     run_.boundary = timed_ ? ended(now) : Clock::time_point{};

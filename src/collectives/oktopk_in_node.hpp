@@ -114,7 +114,8 @@ class OkTopkInNode {
   }
 
  private:
-  // Words of a rank's card. Its entries in each region follow, and where it would divide the array: P - 1 places.
+  // Words of a rank's card. If there are regions, its entries in each of them follow, and where it would divide the array: P - 1
+  // places.
   enum Word : std::uint8_t { error, entries, first_count, shown = 0, in_doubt = 1 };
 
   /// Where things are in a rank's shared memory, in bytes, and for how many entries there is room.

@@ -339,7 +339,7 @@ class Contribution {
     keep_old_ = key_infinity<T>;
   }
 
-  /// Returns false if there is no good estimate; the candidates are as they were then, or have been collected again.
+  /// Returns false if there is no good estimate. In that case the candidates are unchanged or have been collected anew.
   template <class X>
   task<bool> select_estimated(const X* gradient, T* residual, std::int64_t hits, std::int64_t k) {
     const Moments<T> moments = arrays_.results().moments;

@@ -125,6 +125,7 @@ void PlanImpl::begin(void* dense, const void* gradient, std::int64_t count, Data
 task<void> PlanImpl::execute(StepInput input) {
   StageScope stage = channel().stage(Stage::communicate, run.boundary);
   if (!trials_.decided()) take_turns();
+  if (steps_.size() > 1) run.boundary = {};  // a change of candidates takes a while
   void* const result = input.dense;
   std::optional<CallerWork> work;
   if (!input.input_error) work.emplace(memory_->caller());
@@ -141,7 +142,10 @@ task<void> PlanImpl::execute(StepInput input) {
     co_await channel().caller();
   }
   apply(outcome, verdict, input.dense);
-  if (hands_over) end_hand_over(result);
+  if (hands_over)
+    end_hand_over(result);
+  else if (outcome.sparse)
+    run.ended = run.boundary;
   if (!trials_.decided()) trials_.note_apply(run.seconds_in<Stage::apply>());
 }
 

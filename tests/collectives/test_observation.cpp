@@ -375,11 +375,15 @@ struct Listener final : Observer {
     if (run.call == 0) return;
     ++begun;
     open.insert(run.id);
-    wrong = wrong || run.object.empty() || run.status != WEIR_OK || run.begun == Time{};
+    last = run.begun;
+    wrong = wrong || run.object.empty() || run.status != WEIR_OK || run.begun == Time{} || run.ended != Time{};
   }
   void stage(const RunInfo& run, std::string_view name, Time begin, Time end) noexcept override {
     wrong = wrong || (run.call != 0 && !open.contains(run.id)) || end < begin || name.empty();
-    if (run.call != 0) stages.insert(std::string(name));
+    if (run.call == 0) return;
+    stages.insert(std::string(name));
+    wrong = wrong || begin < run.begun || end < last;
+    last = end;
   }
   void message(const RunInfo& run, const MessageInfo& message) noexcept override {
     if (run.call == 0) return;
@@ -394,7 +398,7 @@ struct Listener final : Observer {
     ++ended;
     failed += run.status != WEIR_OK ? 1 : 0;
     wrong = wrong || open.erase(run.id) == 0 || run.name != "watched" || run.algorithm != "oktopk" ||
-            run.element_type != "float32" || run.count != count || run.number != ended;
+            run.element_type != "float32" || run.count != count || run.number != ended || run.ended < last;
     if (run.status != WEIR_OK) failed_in = run.stage;
   }
   void wait(const RunInfo& /*run*/, Time begin, Time end) noexcept override {
@@ -411,6 +415,7 @@ struct Listener final : Observer {
   int begun = 0, ended = 0, failed = 0, waits = 0, updates = 0;
   double compression = -1;
   bool wrong = false;
+  Time last{};
   std::set<std::int64_t> open;
   std::set<int> in_flight;
   std::set<std::string> stages;
@@ -536,7 +541,7 @@ TEST_CASE("seconds of a run: stages lie within it, and waiting is the caller's")
     std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the caller computes
     operation.wait();
     const Statistics& s = plan.statistics();
-    constexpr double rounding = 1e-12;  // one stage may begin when the last one ends
+    constexpr double rounding = 1e-12;  // stages that adjoin make up the whole
     check.that(s.seconds_select + s.seconds_in_node + s.seconds_exchange + s.seconds_apply <= s.seconds_total + rounding, "stages");
     check.that(s.seconds_waited > 0 && s.seconds_waited < s.seconds_total - 0.025, "the caller's computing is no waiting");
     check.that(s.seconds_exchange >= 0.03, "but part of the exchange");

@@ -338,6 +338,42 @@ TEST_CASE("a notice ends the run it is about, not the one before, and not one th
   REQUIRE(run.broken);
 }
 
+/// Notes when stages began and ended, in the order of their ends.
+struct StageTimes final : Observer {
+  void stage(const RunInfo& /*run*/, std::string_view /*name*/, Time begin, Time end) noexcept override {
+    times.emplace_back(begin, end);
+  }
+  void end(const RunInfo& run) noexcept override { ended = run.ended; }
+  std::vector<std::pair<Time, Time>> times;
+  Time ended{};
+};
+
+task<void> two_adjoining_stages_and_one(Channel channel, Clock::time_point& reopened) {
+  StageScope stage = channel.stage(Stage::announce);
+  stage.next(Stage::sum);
+  stage.end();
+  for (reopened = Clock::now(); Clock::now() == reopened;) {
+  }
+  reopened = Clock::now();
+  stage.next(Stage::allgatherv);
+  co_return;
+}
+
+TEST_CASE("a stage begins where the one before it ended only if that was open until then") {
+  Alone alone;
+  StageTimes observer;
+  alone.engine.add_observer(observer);
+  Run run;
+  Clock::time_point reopened;
+  run.root = two_adjoining_stages_and_one(alone.channel(run), reopened);
+  alone.engine.start(run);
+  REQUIRE(run.finished);
+  REQUIRE(observer.times.size() == 3);
+  REQUIRE(observer.times[1].first == observer.times[0].second);
+  REQUIRE(observer.times[2].first >= reopened);
+  REQUIRE(observer.ended >= observer.times[2].second);
+}
+
 TEST_CASE("messages of one peer and tag arrive in the order sent, whichever receive is tested first") {
   InprocJob job(2, 99);
   const auto a = job.transport(0), b = job.transport(1);

@@ -122,7 +122,10 @@ TEMPLATE_TEST_CASE("kth_key agrees with sorting", "[kernels]", WEIR_ALL_KERNELS)
   for (const std::int64_t n : counts) {
     for (const Kind kind : kinds) {
       if (left_out()) continue;
-      const auto x = numbers<T>(kind, n, 5);
+      auto x = numbers<T>(kind, n, 5);
+      if (kind == Kind::special) {  // among them the NaN that has the largest key of all
+        for (std::size_t i = 0; i < x.size(); i += 7) x[i] = std::bit_cast<T>(~Key<T>{0});
+      }
       std::vector<Key<T>> keys;
       for (const T value : x) {
         if (key_of(value) != 0) keys.push_back(key_of(value));

@@ -27,7 +27,7 @@ constexpr std::int64_t buffer_size = 2048;
 constexpr std::int64_t fetched_ahead = 512;
 /// Up to this number, counting keys bit by bit is faster than counting digits.
 constexpr std::int64_t few_keys = 256;
-/// Up to this number, comparing each with each is faster still. A multiple of the lanes of a vector.
+/// Up to this number, comparing each with each is faster still.
 constexpr std::int64_t very_few_keys = 64;
 /// From this number on, a sample says between which keys the k-th probably lies.
 constexpr std::int64_t sampled_from = 32768;
@@ -171,7 +171,8 @@ KthKey<T> kth_of_very_few(const T* x, std::int64_t count, std::int64_t k) {
                          HWY_ATTR { return number_of([&](auto keys) HWY_ATTR { return hn::Gt(keys, just_below(d, key + 1)); }); };
   Key<T> key = 1;
   if (k <= above(0)) {
-    const auto wanted = hn::Set(dk, static_cast<hn::TFromD<decltype(dk)>>(k)), none = just_below(d, key_max<T>);
+    using Signed = hn::TFromD<decltype(dk)>;
+    const auto wanted = hn::Set(dk, static_cast<Signed>(k)), none = hn::Set(dk, static_cast<Signed>(key_max<T>));
     auto smallest = none;  // of the keys that fewer than k are greater than
     for (std::int64_t i = 0; i < count; i += lanes) {
       const auto keys = keys_of(d, load_first(d, x + i, count - i));
