@@ -18,9 +18,9 @@ std::uint64_t begin_range(const char* name) noexcept {
   event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
   event.messageType = NVTX_MESSAGE_TYPE_ASCII;
   event.message.ascii = name;
-  return nvtxDomainRangeStartEx(domain(), &event);
+  return nvtxDomainRangeStartEx(domain(), &event) + 1;  // a profiler may begin with 0
 }
 
-void end_range(std::uint64_t range) noexcept { nvtxDomainRangeEnd(domain(), range); }
+void end_range(std::uint64_t range) noexcept { nvtxDomainRangeEnd(domain(), range - 1); }
 
 }  // namespace weir::cuda

@@ -6,7 +6,8 @@
 
 namespace weir::cuda {
 
-/// Begins a range. `name` is a string literal. Ranges may overlap. Any thread may call it.
+/// Begins a range, and returns its number; 0: there is nothing to end. `name` is a string literal. Ranges may overlap. Any thread may
+/// call it.
 [[nodiscard]] std::uint64_t begin_range(const char* name) noexcept;
 void end_range(std::uint64_t range) noexcept;
 

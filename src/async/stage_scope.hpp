@@ -30,7 +30,7 @@ class StageScope {
   /// Ends the stage before the block does. `now`: the time, if it is known.
   void end(Clock::time_point now = {}) noexcept {
     if (stage_ == Stage::none) return;
-    cuda::end_range(range_);
+    if (range_ != 0) cuda::end_range(range_);
     run_.innermost = outer_;
     run_.stage = stage_name(outer_ != nullptr ? outer_->stage() : run_.failed_in);
     run_.boundary = timed_ ? ended(now) : Clock::time_point{};
