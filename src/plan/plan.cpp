@@ -124,13 +124,14 @@ void PlanImpl::begin(void* dense, const void* gradient, std::int64_t count, Data
 
 task<void> PlanImpl::execute(StepInput input) {
   StageScope stage = channel().stage(Stage::communicate, run.boundary);
-  if (!trials_.decided()) take_turns();
-  if (steps_.size() > 1) run.boundary = {};  // a change of candidates takes a while
+  const bool tries = !trials_.decided();
+  if (tries) take_turns();
   void* const result = input.dense;
   std::optional<CallerWork> work;
   if (!input.input_error) work.emplace(memory_->caller());
   const bool hands_over = trials_.leftover() && !input.input_error;
   if (hands_over) add_leftover(input);
+  if (tries || hands_over) run.boundary = {};  // a change of candidates takes a while
   const StepOutcome outcome = co_await current_->exchange(channel(), input);
   stage.end(outcome.sparse ? run.boundary : Clock::time_point{});  // dense ones may do more after their last stage
   const Verdict verdict = verdict_of(outcome.input_error);
@@ -328,7 +329,10 @@ void PlanImpl::completed() {
   statistics.seconds_in_node = run.seconds_in<Stage::in_node_reduce>() + run.seconds_in<Stage::in_node_allgather>();
   statistics.seconds_exchange = run.seconds_in<Stage::exchange>() - encode - decode;
   statistics.seconds_apply = run.seconds_in<Stage::apply>() + decode;
-  statistics.seconds_total = run.seconds_in<Stage::communicate>() + run.seconds_in<Stage::apply>();
+  // Stages that adjoin make up the whole: rounding must not make them more.
+  const double parts =
+      statistics.seconds_select + statistics.seconds_in_node + statistics.seconds_exchange + statistics.seconds_apply;
+  statistics.seconds_total = std::max(parts, run.seconds_in<Stage::communicate>() + run.seconds_in<Stage::apply>());
   statistics.seconds_waited = seconds_waited();
   count_traffic(statistics);
   if (run.error || comm->engine.detail_observers().empty()) return;
