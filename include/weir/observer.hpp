@@ -47,8 +47,10 @@ struct RunInfo {
   std::int64_t id = 0;              ///< number of runs of this communicator on this rank so far, including this one
   std::int64_t number = 0;          ///< number of runs under this tag so far; the same on all ranks
 
-  Time begun{};                           ///< when it began
-  Time first_message{};                   ///< when it first exchanged with others; the clock's epoch: not yet
+  Time begun{};  ///< when it began
+  /// When it first exchanged with others; in memory that a node shares, when the stage of that exchange began. The clock's epoch:
+  /// not yet.
+  Time first_message{};
   std::string_view stage = "none";        ///< innermost stage now; after a failure, the one that failed
   const TrafficCount* traffic = nullptr;  ///< traffic so far; null: no messages
   int awaited_rank = -1;                  ///< rank that it waited for longest at a stretch

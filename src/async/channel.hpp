@@ -151,7 +151,7 @@ class Channel {
   };
   /// co_await: waits until the completion is reached.
   [[nodiscard]] CompletionAwaiter done(Completion& completion) const {
-    if (completion.awaits_peers()) note_first_message();
+    if (completion.awaits_peers() && run_->first_message == Clock::time_point{}) run_->first_message = begin_of_stage();
     return {run_, &completion};
   }
 
@@ -194,6 +194,13 @@ class Channel {
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 
  private:
+  /// Returns when the innermost stage that has a time began, or the time now: in memory that ranks share, reading the clock would
+  /// be a good part of the exchange.
+  [[nodiscard]] Clock::time_point begin_of_stage() const noexcept {
+    const StageScope* stage = run_->innermost;
+    while (stage != nullptr && stage->begun() == Clock::time_point{}) stage = stage->outer();
+    return stage != nullptr ? stage->begun() : Clock::now();
+  }
   void note_first_message() const noexcept {
     if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();
   }
