@@ -1,5 +1,6 @@
-// global_kth.hpp: finds the k-th largest magnitude among all ranks' values, by small allreduced histograms instead of gathering;
-// and the k largest entries of a sum that every rank has.
+// global_kth.hpp: finds the k-th largest magnitude among all ranks' values: small allreduced histograms instead of gathering say
+// between which keys it lies, and then ranks may show each other the few values in doubt. And the k largest entries of a sum that
+// every rank has.
 #pragma once
 
 #include "async/channel.hpp"
@@ -24,17 +25,32 @@ struct CutRange {
   std::uint64_t inside = 0, wanted = 0;
   [[nodiscard]] bool takes_all() const { return inside == wanted; }
   [[nodiscard]] bool is_one_key() const { return low == high; }
+  /// Returns whether it is known without looking at the values inside.
+  [[nodiscard]] bool is_known() const { return takes_all() || is_one_key(); }
+  /// Returns the cut, if it is known.
+  [[nodiscard]] GlobalCut<T> cut() const {
+    if (takes_all()) return {static_cast<Key<T>>(low - 1), 0};
+    return {low, wanted};
+  }
+  /// Returns the cut, given the values inside of all ranks.
+  [[nodiscard]] GlobalCut<T> cut_among(const T* values) const {
+    const KthKey<T> kth = kernels::host::kth_key(values, static_cast<std::int64_t>(inside), static_cast<std::int64_t>(wanted));
+    return {kth.key, wanted - static_cast<std::uint64_t>(kth.greater)};
+  }
 };
 
 inline constexpr int kth_bins = 128;
 inline constexpr int kth_bin_bits = 7;
 /// Words that travel in a round. Counts are below 2^32, so two share a word.
 inline constexpr std::int64_t kth_words = kth_bins / 2 + 1;
-/// Words of scratch for global_kth().
+/// Words of scratch for cut_range().
 inline constexpr std::int64_t kth_scratch = kth_bins + 1 + 2 * kth_words;
 /// The most rounds of cut_range(): one for a guess that fails, then one for each 7 bits of the key.
 template <class T>
 inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
+
+/// Returns how many values in doubt `ranks` ranks show each other in messages: so few that another histogram would take longer.
+[[nodiscard]] constexpr std::int64_t few_in_messages(int ranks) { return 256 / ranks; }
 
 /// Sums words over the ranks by messages.
 struct SumByMessages {
@@ -45,7 +61,8 @@ struct SumByMessages {
 
 /// Finds where the cut lies that selects k entries on all ranks together, or all nonzero entries if there are fewer. Ends once the
 /// range takes all, is one key, or has at most `enough` entries inside. With a good `guess` (last iteration's key; 0 for none) two
-/// or three rounds lead to one key. Returns the same result on every rank. `sum` sums up to kth_words words over the ranks.
+/// or three rounds lead to one key, and one or two to few entries. Returns the same result on every rank. `sum` sums up to
+/// kth_words words over the ranks.
 template <class T, class Space, class Sum = SumByMessages>
 task<CutRange<T>> cut_range(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
                             std::uint64_t enough, std::uint64_t* scratch, Sum sum = {}) {
@@ -93,15 +110,6 @@ task<CutRange<T>> cut_range(Channel channel, Space& space, coo::Segment<T> entri
     const CutRange<T> range{low, high, bins[bin], wanted};
     if (range.takes_all() || range.is_one_key() || range.inside <= enough) co_return range;
   }
-}
-
-/// Finds the exact cut, ties included. Otherwise as cut_range().
-template <class T, class Space>
-task<GlobalCut<T>> global_kth(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,
-                              std::uint64_t* scratch) {
-  const CutRange<T> range = co_await cut_range<T>(channel, space, entries, k, guess, 0, scratch);
-  if (range.takes_all()) co_return GlobalCut<T>{static_cast<Key<T>>(range.low - 1), 0};
-  co_return GlobalCut<T>{range.low, range.wanted};
 }
 
 /// Copies the k largest entries of `sum`, which every rank has as a whole, to the memory of `to`, with room for k entries and

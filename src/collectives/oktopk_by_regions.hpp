@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -48,8 +49,10 @@ class OkTopkByRegions {
         index_copy_(spec.largest_local),
         own_counts_(size()),
         cut_scratch_(std::max({recut_scratch(ranks_), kth_scratch, std::int64_t{2} * ranks_})),
+        few_(Space::asynchronous || reuse() ? 0 : few_in_messages(ranks_)),
+        cards_((2 * ranks_ + 1) * card_bytes(few_)),
+        doubtful_(few_ + select_padding),
         sizes_(size()),
-        sizes_scratch_(size()),
         selected_counts_(size()),
         prefix_(2 * size() + 1),
         held_(size(1)),
@@ -147,6 +150,10 @@ class OkTopkByRegions {
     std::uint32_t equal = 0;       // and exactly on it
     std::uint32_t split_sent = 0;  // entries that I sent in split-and-reduce
   };
+  /// Returns the bytes of what a rank shows for the cut: sizes, and room for values in doubt.
+  [[nodiscard]] static std::int64_t card_bytes(std::int64_t doubtful) {
+    return static_cast<std::int64_t>(sizeof(Sizes)) + doubtful * static_cast<std::int64_t>(sizeof(T));
+  }
   /// The entries [begin, end) of the update.
   struct Range {
     std::uint64_t begin, end;
@@ -190,18 +197,15 @@ class OkTopkByRegions {
   task<void> select_global(Channel channel, std::int64_t k, std::int64_t iteration, SparseOutcome<T>& outcome) {
     const coo::Segment<T> reduced = by_phases_ ? phased_->reduced() : split_.reduced();
     const bool reevaluate = !reuse() || state_->global_key == 0 || iteration % spec_.reuse_period == 0;
-    GlobalCut<T> cut{static_cast<Key<T>>(state_->global_key - 1), 0};
-    if (reevaluate) cut = co_await find_cut(channel, reduced, k, outcome);
-    co_await share_sizes(channel, reduced, cut);
-
-    if (reuse()) {
+    GlobalCut<T> cut;
+    if (reevaluate) {
+      cut = co_await find_cut(channel, reduced, k, outcome);
+    } else {
+      cut = co_await share_sizes(channel, reduced, from_key(state_->global_key));
       const auto target = static_cast<std::uint64_t>(k);
       const std::uint64_t selected = std::accumulate(selected_counts_.begin(), selected_counts_.end(), std::uint64_t{0});
       const bool too_few = 5 * selected < 4 * target && cut.key > 0;  // a cut at 0 takes all entries
-      if (!reevaluate && (too_few || 4 * selected > 5 * target)) {
-        cut = co_await find_cut(channel, reduced, k, outcome);
-        co_await share_sizes(channel, reduced, cut);
-      }
+      if (too_few || 4 * selected > 5 * target) cut = co_await find_cut(channel, reduced, k, outcome);
     }
     if (spec_.largest_local > spec_.largest_k) {
       // Only if ranks contributed more than k and the sum is skewed as well: deliver a little less instead of sending more than 3 k
@@ -213,7 +217,6 @@ class OkTopkByRegions {
         const std::uint64_t reduced_k = (budget - split) * at(ranks_) / (2 * at(ranks_ - 1));
         cut = co_await find_cut(channel, reduced, std::min(k, std::max<std::int64_t>(1, static_cast<std::int64_t>(reduced_k))),
                                 outcome);
-        co_await share_sizes(channel, reduced, cut);
       }
     }
 
@@ -222,29 +225,70 @@ class OkTopkByRegions {
     selected_ = space_.keep(reduced, cut.key, ties, mine, by_phases_ ? phased_->spare() : split_.spare());
   }
 
+  /// Finds the cut that selects k entries of all regions. Otherwise as share_sizes().
   task<GlobalCut<T>> find_cut(Channel channel, coo::Segment<T> reduced, std::int64_t k, SparseOutcome<T>& outcome) {
-    const StageScope stage = channel.stage(Stage::global_threshold);
-    const GlobalCut<T> cut = co_await global_kth<T>(channel, space_, reduced, k, state_->global_key, cut_scratch_.data());
+    StageScope stage = channel.stage(Stage::global_threshold);
+    const CutRange<T> range = co_await cut_range<T>(channel, space_, reduced, k, state_->global_key,
+                                                    static_cast<std::uint64_t>(few_), cut_scratch_.data());
+    stage.end();
+    const GlobalCut<T> cut = co_await share_sizes(channel, reduced, range);
     state_->global_key = static_cast<Key<T>>(cut.key + (cut.ties == 0 ? 1 : 0));
     if (reuse()) outcome.counted |= counted_rethresholded;
     co_return cut;
   }
 
-  /// Sets selected_counts_[r] to the number of entries of region r that the cut selects. Ties go to the lowest ranks, whose regions
-  /// have the lowest indices.
-  task<void> share_sizes(Channel channel, coo::Segment<T> reduced, GlobalCut<T> cut) {
+  /// Returns the range of a cut that takes all entries from a key on.
+  [[nodiscard]] static CutRange<T> from_key(Key<T> key) { return {key, std::numeric_limits<Key<T>>::max(), 0, 0}; }
+
+  /// Returns the cut, which is in `range`, and sets selected_counts_[r] to the number of entries of region r that it selects. Ties
+  /// go to the lowest ranks, whose regions have the lowest indices.
+  task<GlobalCut<T>> share_sizes(Channel channel, coo::Segment<T> reduced, CutRange<T> range) {
     const StageScope stage = channel.stage(Stage::global_sizes);
-    const CutCounts counts = co_await space_.count_cut(channel, reduced, cut.key);
-    const Sizes mine{static_cast<std::uint32_t>(counts.above), static_cast<std::uint32_t>(counts.equal),
-                     by_phases_ ? 0 : split_.sent(channel.rank())};
-    co_await allgather_control(channel, reinterpret_cast<const std::byte*>(&mine), sizeof(Sizes),
-                               reinterpret_cast<std::byte*>(sizes_.data()), reinterpret_cast<std::byte*>(sizes_scratch_.data()));
+    const bool known = range.is_known();
+    const CutCounts counts = co_await space_.count_cut(channel, reduced, known ? range.cut().key : range.high);
+    Sizes mine{static_cast<std::uint32_t>(counts.above), static_cast<std::uint32_t>(counts.equal),
+               by_phases_ ? 0 : split_.sent(channel.rank())};
+    const std::int64_t bytes = card_bytes(known ? 0 : static_cast<std::int64_t>(range.inside));
+    std::byte* const all = cards_.data() + bytes;
+    if constexpr (!Space::asynchronous) {
+      if (!known) show_doubtful(reduced, range, mine);
+    }
+    std::memcpy(cards_.data(), &mine, sizeof mine);
+    co_await allgather_control(channel, cards_.data(), bytes, all, all + ranks_ * bytes);
+    for (int r = 0; r < ranks_; ++r) std::memcpy(&sizes_[at(r)], all + r * bytes, sizeof(Sizes));
+    const GlobalCut<T> cut = known ? range.cut() : cut_among_shown(range, all, bytes);
     std::uint64_t ties = cut.ties;
     for (int r = 0; r < ranks_; ++r) {
       const std::uint64_t taken = std::min<std::uint64_t>(ties, sizes_[at(r)].equal);
       selected_counts_[at(r)] = sizes_[at(r)].above + taken;
       ties -= taken;
     }
+    co_return cut;
+  }
+
+  /// Writes the values of my region inside the range to my card, and their number as that of entries on the cut.
+  void show_doubtful(coo::Segment<T> reduced, CutRange<T> range, Sizes& mine) {
+    const std::int64_t count = kernels::host::values_within(reduced.values, reduced.count, range.low, range.high, doubtful_.data());
+    std::memcpy(cards_.data() + sizeof(Sizes), doubtful_.data(), static_cast<std::size_t>(count) * sizeof(T));
+    mine.equal = static_cast<std::uint32_t>(count);
+  }
+
+  /// Returns the cut among the values that all ranks' cards show, and has sizes_ count what it makes of them.
+  GlobalCut<T> cut_among_shown(CutRange<T> range, const std::byte* all, std::int64_t bytes) {
+    T* end = doubtful_.data();
+    for (int r = 0; r < ranks_; ++r) {
+      std::memcpy(end, all + r * bytes + sizeof(Sizes), sizes_[at(r)].equal * sizeof(T));
+      end += sizes_[at(r)].equal;
+    }
+    const GlobalCut<T> cut = range.cut_among(doubtful_.data());
+    const T* theirs = doubtful_.data();
+    for (Sizes& sizes : sizes_) {
+      const CutCounts counts = kernels::host::count_cut(theirs, std::int64_t{sizes.equal}, cut.key);
+      theirs += sizes.equal;
+      sizes.above += static_cast<std::uint32_t>(counts.above);
+      sizes.equal = static_cast<std::uint32_t>(counts.equal);
+    }
+    return cut;
   }
 
   [[nodiscard]] std::uint64_t most_split_sent() const {
@@ -389,7 +433,10 @@ class OkTopkByRegions {
   std::vector<std::uint64_t> own_counts_;  // my entries, per region
   Buffer<std::uint64_t> words_;            // the announcement, followed by its scratch
   Buffer<std::uint64_t> cut_scratch_;
-  std::vector<Sizes> sizes_, sizes_scratch_;
+  std::int64_t few_;         // so many values in doubt are shown
+  Buffer<std::byte> cards_;  // mine, those of all ranks, and scratch
+  Buffer<T> doubtful_;
+  std::vector<Sizes> sizes_;
   std::vector<std::uint64_t> selected_counts_;  // entries of the update, per region
   std::vector<std::uint64_t> prefix_;
   std::vector<std::uint64_t> held_;  // entries of the update before each region

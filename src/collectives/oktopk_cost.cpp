@@ -17,7 +17,6 @@ namespace {
 
 constexpr double header_bytes = 16;  // size and error
 constexpr double histogram_bytes = kth_words * 8;
-constexpr int histogram_rounds = 3;  // of global_kth; two or three with a good guess
 constexpr int largest_radix = 64;
 // Automatic choice stays within the memory of the direct schedule plus a megabyte: one round needs room for the entries of all
 // ranks, phases for several times k (phased_room).
@@ -33,8 +32,10 @@ constexpr double share_worth_waiting = 0.1;
 StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const double region = range / group.ranks, part = k / group.ranks;
+  // With a good guess, cut_range takes one or two rounds if ranks show each other few values, and two or three if not.
+  const int rounds = few_in_messages(group.ranks) > 0 ? 2 : 3;
   StepCost traffic;
-  for (int round = 0; round < histogram_rounds; ++round) traffic += setting.network.allreduce_control(group, histogram_bytes);
+  for (int round = 0; round < rounds; ++round) traffic += setting.network.allreduce_control(group, histogram_bytes);
   traffic += setting.network.allgather(group, 12);
   traffic += setting.network.allgather(group, message_bytes(setting.problem, part, region));
   traffic.seconds += distinct(region, part, group.ranks) / rates.cut + part / rates.encode;

@@ -272,15 +272,13 @@ class OkTopkInNode {
 
   /// Returns the cut: the last of those wanted among all values in doubt. The same on every rank.
   [[nodiscard]] GlobalCut<T> find_cut(CutRange<T> range) {
-    if (range.takes_all()) return {static_cast<Key<T>>(range.low - 1), 0};
-    if (range.is_one_key()) return {range.low, range.wanted};
+    if (range.is_known()) return range.cut();
     std::int64_t count = 0;
     for (int r = 0; r < spec_.ranks; ++r) {
       std::copy_n(doubtful_of(r), card(r)[in_doubt], doubtful_.data() + count);
       count += static_cast<std::int64_t>(card(r)[in_doubt]);
     }
-    const KthKey<T> kth = kernels::host::kth_key(doubtful_.data(), count, static_cast<std::int64_t>(range.wanted));
-    return {kth.key, range.wanted - static_cast<std::uint64_t>(kth.greater)};
+    return range.cut_among(doubtful_.data());
   }
 
   /// Copies what the cut keeps of what all ranks show. Of entries on the cut, those of lower ranks come first.

@@ -78,8 +78,9 @@ namespace weir {
   return oktopk_one_round_words(k, ranks);
 }
 
-/// Returns the most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes, histograms, twice
-/// in mode `reuse`. In phases, which that mode does not have, a re-cut is followed by another announcement.
+/// Returns the most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes with values in
+/// doubt, histograms, twice in mode `reuse`. In phases, which that mode does not have, a re-cut is followed by another
+/// announcement.
 template <class T>
 [[nodiscard]] std::int64_t oktopk_control_words(int ranks, ExchangeSchedule schedule) {
   if (ranks == 1) return 0;
@@ -88,7 +89,8 @@ template <class T>
   const std::int64_t boundaries = messages * 2 * (p - 1);
   const std::int64_t announcement = messages * 2 * (p + 1 + oktopk_phases(ranks, 2));
   const std::int64_t recut = messages * 2 * (recut_coarse_bins + std::int64_t{recut_fine_rounds} * recut_fine_bins * (p - 1));
-  const std::int64_t sizes = (p - 1) + 3 * 3 * (p - 1);
+  const std::int64_t doubtful = few_in_messages(ranks) * static_cast<std::int64_t>(sizeof(T) / 4);
+  const std::int64_t sizes = (p - 1) + 3 * (3 + doubtful) * (p - 1);
   const std::int64_t histograms = messages * 2 * kth_words * kth_rounds<T>;
   return boundaries + announcement + recut + sizes + histograms +
          (schedule == ExchangeSchedule::phased ? announcement : histograms);
