@@ -119,7 +119,7 @@ def draw_choice(results):
               ["25.6 M floats, 4 nodes × 2 ranks, 1 Gbit/s; in GPU memory, dense_nccl"],
               bars("4x2 1gbit", large, 0.01, "dense_torus2d", "dense_ring", "dense_mpi"))
     chart.row(["Is the network fast for this size?", "Ask weir predict."], "yes", "a dense one",
-              ["weir predict --nodes 16 --count 25557032 --network 800Gbit,2us says:", "\u201cdo not compress: dense_rabenseifner takes 13.751 ms,", "the cheapest sparse algorithm, oktopk, 15.288 ms\u201d"], [])
+              ["weir predict --nodes 16 --count 25557032 --network 800Gbit,2us says:", "\u201cdo not compress: dense_rabenseifner takes 13.751 ms,", "the cheapest sparse algorithm, oktopk, 15.296 ms\u201d"], [])
     chart.row(["Are only a few thousand entries", "delivered?  k = density × n"], "yes", "gtopk",
               ["few messages: k = 4,194, 8 nodes, 1 Gbit/s"], bars("8x1 1gbit", small, 0.001, "gtopk", "oktopk", "topk_allgather"))
     chart.row(["Do several ranks share a slow", "network card?"], "yes", "hi_oktopk",

@@ -48,8 +48,8 @@ struct RunInfo {
   std::int64_t number = 0;          ///< number of runs under this tag so far; the same on all ranks
 
   Time begun{};  ///< when it began
-  /// When it first exchanged with others; in memory that a node shares, when the stage of that exchange began. The clock's epoch:
-  /// not yet.
+  /// When it first exchanged with others. If that was in memory that a node shares: when the stage of that exchange began. The
+  /// clock's epoch if it has not exchanged yet.
   Time first_message{};
   std::string_view stage = "none";        ///< innermost stage now; after a failure, the one that failed
   const TrafficCount* traffic = nullptr;  ///< traffic so far; null: no messages

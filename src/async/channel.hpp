@@ -194,8 +194,8 @@ class Channel {
   void reprioritise(int priority) const { engine_->reprioritise(*run_, priority); }
 
  private:
-  /// Returns when the innermost stage that has a time began, or the time now: in memory that ranks share, reading the clock would
-  /// be a good part of the exchange.
+  /// Returns when the innermost timed stage began, or the time now if no stage is timed. For exchanges in shared memory: reading
+  /// the clock would take a good part of their time.
   [[nodiscard]] Clock::time_point begin_of_stage() const noexcept {
     const StageScope* stage = run_->innermost;
     while (stage != nullptr && stage->begun() == Clock::time_point{}) stage = stage->outer();

@@ -38,7 +38,7 @@ class StageScope {
   }
 
   [[nodiscard]] Stage stage() const noexcept { return stage_; }
-  /// Returns when it began; the clock's epoch if nobody asks for its time.
+  /// Returns when it began. The clock's epoch if it is not timed.
   [[nodiscard]] Clock::time_point begun() const noexcept { return begin_; }
   /// Returns the stage around this one, or null.
   [[nodiscard]] const StageScope* outer() const noexcept { return outer_; }

@@ -1,7 +1,8 @@
-// global_kth.hpp: finds the k-th largest magnitude among all ranks' values: small allreduced histograms instead of gathering say
-// between which keys it lies, and then ranks may show each other the few values in doubt. And the k largest entries of a sum that
-// every rank has.
+// global_kth.hpp: finds the k-th largest magnitude among all ranks' values. Small allreduced histograms narrow down its key. Ranks
+// may then show each other the few values still in doubt. Also selects the k largest entries of a sum that every rank has.
 #pragma once
+
+#include <algorithm>
 
 #include "async/channel.hpp"
 #include "async/task.hpp"
@@ -25,14 +26,14 @@ struct CutRange {
   std::uint64_t inside = 0, wanted = 0;
   [[nodiscard]] bool takes_all() const { return inside == wanted; }
   [[nodiscard]] bool is_one_key() const { return low == high; }
-  /// Returns whether it is known without looking at the values inside.
+  /// Returns whether the cut is known without the values inside.
   [[nodiscard]] bool is_known() const { return takes_all() || is_one_key(); }
   /// Returns the cut, if it is known.
   [[nodiscard]] GlobalCut<T> cut() const {
     if (takes_all()) return {static_cast<Key<T>>(low - 1), 0};
     return {low, wanted};
   }
-  /// Returns the cut, given the values inside of all ranks.
+  /// Returns the cut. `values` are those inside the range, of all ranks; there is at least one wanted.
   [[nodiscard]] GlobalCut<T> cut_among(const T* values) const {
     const KthKey<T> kth = kernels::host::kth_key(values, static_cast<std::int64_t>(inside), static_cast<std::int64_t>(wanted));
     return {kth.key, wanted - static_cast<std::uint64_t>(kth.greater)};
@@ -49,8 +50,16 @@ inline constexpr std::int64_t kth_scratch = kth_bins + 1 + 2 * kth_words;
 template <class T>
 inline constexpr int kth_rounds = 2 + (key_bits<T> + kth_bin_bits - 1) / kth_bin_bits;
 
-/// Returns how many values in doubt `ranks` ranks show each other in messages: so few that another histogram would take longer.
-[[nodiscard]] constexpr std::int64_t few_in_messages(int ranks) { return 256 / ranks; }
+/// Returns the most values in doubt that `ranks` ranks show each other in messages. Another histogram would take longer.
+[[nodiscard]] constexpr std::int64_t few_in_messages(int ranks) { return ranks <= 128 ? 256 / ranks : 0; }
+
+/// Returns how many rounds cut_range() usually takes with a good guess and `enough`. The first leaves a bin of 1/128 of an octave,
+/// with about 4 % of k. Each further round divides that by the number of bins.
+[[nodiscard]] constexpr int usual_rounds(double k, std::int64_t enough) {
+  int rounds = 1;
+  for (double inside = 0.04 * k; inside > static_cast<double>(std::max<std::int64_t>(enough, 1)); inside /= kth_bins) ++rounds;
+  return rounds;
+}
 
 /// Sums words over the ranks by messages.
 struct SumByMessages {
@@ -61,7 +70,7 @@ struct SumByMessages {
 
 /// Finds where the cut lies that selects k entries on all ranks together, or all nonzero entries if there are fewer. Ends once the
 /// range takes all, is one key, or has at most `enough` entries inside. With a good `guess` (last iteration's key; 0 for none) two
-/// or three rounds lead to one key, and one or two to few entries. Returns the same result on every rank. `sum` sums up to
+/// or three rounds lead to one key. Fewer suffice if `enough` is large. Returns the same result on every rank. `sum` sums up to
 /// kth_words words over the ranks.
 template <class T, class Space, class Sum = SumByMessages>
 task<CutRange<T>> cut_range(Channel channel, Space& space, coo::Segment<T> entries, std::int64_t k, Key<T> guess,

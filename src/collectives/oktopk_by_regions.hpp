@@ -4,9 +4,9 @@
 // The two schedules differ only in split and reduce: the phased one takes about r log P messages instead of P (phased_reduce.hpp).
 // If it would carry more entries than its bound, the iteration is direct.
 //
-// Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms, mode
-// `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 3 k entries holds on any
-// input, and what travels is encoded.
+// Beyond the paper: boundaries that turn out unbalanced are re-cut at once, the global threshold comes from small histograms and
+// few values, mode `exact` delivers exactly Topk(sum Topk(G)), sums do not depend on region boundaries, the volume bound of 3 k
+// entries holds on any input, and what travels is encoded.
 #pragma once
 
 #include <algorithm>
@@ -74,7 +74,8 @@ class OkTopkByRegions {
 
   [[nodiscard]] std::int64_t memory_bytes() const {
     return space_.memory_bytes() + split_.memory_bytes() + (phased_ ? phased_->memory_bytes() : 0) + result_indices_.bytes() +
-           result_values_.bytes() + index_copy_.bytes() + words_.bytes() + cut_scratch_.bytes();
+           result_values_.bytes() + index_copy_.bytes() + words_.bytes() + cut_scratch_.bytes() + cards_.bytes() +
+           doubtful_.bytes();
   }
 
   task<SparseOutcome<T>> run(Channel channel, OkTopkState<T>& state, SparseVector<T> local, std::int64_t k, ErrorReport input_error,
@@ -146,11 +147,11 @@ class OkTopkByRegions {
 
  private:
   struct Sizes {
-    std::uint32_t above = 0;       // entries of my region above the global cut
-    std::uint32_t equal = 0;       // and exactly on it
+    std::uint32_t above = 0;       // entries of my region above the cut; while it is in doubt: above the range
+    std::uint32_t equal = 0;       // those on the cut; while it is in doubt: inside the range
     std::uint32_t split_sent = 0;  // entries that I sent in split-and-reduce
   };
-  /// Returns the bytes of what a rank shows for the cut: sizes, and room for values in doubt.
+  /// Returns the bytes of a rank's card: its Sizes, and `doubtful` values.
   [[nodiscard]] static std::int64_t card_bytes(std::int64_t doubtful) {
     return static_cast<std::int64_t>(sizeof(Sizes)) + doubtful * static_cast<std::int64_t>(sizeof(T));
   }
@@ -225,7 +226,7 @@ class OkTopkByRegions {
     selected_ = space_.keep(reduced, cut.key, ties, mine, by_phases_ ? phased_->spare() : split_.spare());
   }
 
-  /// Finds the cut that selects k entries of all regions. Otherwise as share_sizes().
+  /// Finds the cut that selects the k largest entries of all regions. Sets selected_counts_ as share_sizes() does.
   task<GlobalCut<T>> find_cut(Channel channel, coo::Segment<T> reduced, std::int64_t k, SparseOutcome<T>& outcome) {
     StageScope stage = channel.stage(Stage::global_threshold);
     const CutRange<T> range = co_await cut_range<T>(channel, space_, reduced, k, state_->global_key,
@@ -237,15 +238,16 @@ class OkTopkByRegions {
     co_return cut;
   }
 
-  /// Returns the range of a cut that takes all entries from a key on.
+  /// Returns a range whose cut is known: it takes all entries with this key or a larger one.
   [[nodiscard]] static CutRange<T> from_key(Key<T> key) { return {key, std::numeric_limits<Key<T>>::max(), 0, 0}; }
 
-  /// Returns the cut, which is in `range`, and sets selected_counts_[r] to the number of entries of region r that it selects. Ties
-  /// go to the lowest ranks, whose regions have the lowest indices.
+  /// Returns the cut that lies in `range`. Sets selected_counts_[r] to the number of entries of region r that it selects. Of equal
+  /// entries, those of lower ranks come first: their regions have lower indices.
   task<GlobalCut<T>> share_sizes(Channel channel, coo::Segment<T> reduced, CutRange<T> range) {
     const StageScope stage = channel.stage(Stage::global_sizes);
     const bool known = range.is_known();
-    const CutCounts counts = co_await space_.count_cut(channel, reduced, known ? range.cut().key : range.high);
+    const Key<T> key = known ? range.cut().key : range.high;
+    const CutCounts counts = co_await space_.count_cut(channel, reduced, key);
     Sizes mine{static_cast<std::uint32_t>(counts.above), static_cast<std::uint32_t>(counts.equal),
                by_phases_ ? 0 : split_.sent(channel.rank())};
     const std::int64_t bytes = card_bytes(known ? 0 : static_cast<std::int64_t>(range.inside));
@@ -266,14 +268,15 @@ class OkTopkByRegions {
     co_return cut;
   }
 
-  /// Writes the values of my region inside the range to my card, and their number as that of entries on the cut.
+  /// Copies the values of my region inside the range to my card. Sets mine.equal to their number.
   void show_doubtful(coo::Segment<T> reduced, CutRange<T> range, Sizes& mine) {
     const std::int64_t count = kernels::host::values_within(reduced.values, reduced.count, range.low, range.high, doubtful_.data());
-    std::memcpy(cards_.data() + sizeof(Sizes), doubtful_.data(), static_cast<std::size_t>(count) * sizeof(T));
+    std::fill(doubtful_.data() + count, doubtful_.data() + range.inside, T{0});
+    std::memcpy(cards_.data() + sizeof(Sizes), doubtful_.data(), range.inside * sizeof(T));
     mine.equal = static_cast<std::uint32_t>(count);
   }
 
-  /// Returns the cut among the values that all ranks' cards show, and has sizes_ count what it makes of them.
+  /// Returns the cut among the values on all cards. Then counts them in sizes_ as above the cut or on it.
   GlobalCut<T> cut_among_shown(CutRange<T> range, const std::byte* all, std::int64_t bytes) {
     T* end = doubtful_.data();
     for (int r = 0; r < ranks_; ++r) {
@@ -433,9 +436,10 @@ class OkTopkByRegions {
   std::vector<std::uint64_t> own_counts_;  // my entries, per region
   Buffer<std::uint64_t> words_;            // the announcement, followed by its scratch
   Buffer<std::uint64_t> cut_scratch_;
-  std::int64_t few_;         // so many values in doubt are shown
+  // The most values in doubt that ranks show. None in mode `reuse`: its threshold stays where a histogram ended.
+  std::int64_t few_;
   Buffer<std::byte> cards_;  // mine, those of all ranks, and scratch
-  Buffer<T> doubtful_;
+  Buffer<T> doubtful_;       // values in doubt: first mine, then those of all ranks
   std::vector<Sizes> sizes_;
   std::vector<std::uint64_t> selected_counts_;  // entries of the update, per region
   std::vector<std::uint64_t> prefix_;

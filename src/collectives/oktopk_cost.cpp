@@ -32,11 +32,12 @@ constexpr double share_worth_waiting = 0.1;
 StepCost cut_and_gather(const Setting& setting, const Group& group, double range, double k) {
   const Rates& rates = setting.machine.rates;
   const double region = range / group.ranks, part = k / group.ranks;
-  // With a good guess, cut_range takes one or two rounds if ranks show each other few values, and two or three if not.
-  const int rounds = few_in_messages(group.ranks) > 0 ? 2 : 3;
+  const std::int64_t few = few_in_messages(group.ranks);
+  const int rounds = usual_rounds(k, few);
   StepCost traffic;
   for (int round = 0; round < rounds; ++round) traffic += setting.network.allreduce_control(group, histogram_bytes);
-  traffic += setting.network.allgather(group, 12);
+  const double doubtful = static_cast<double>(few) / 2;
+  traffic += setting.network.allgather(group, 12 + doubtful * setting.problem.value_bytes);
   traffic += setting.network.allgather(group, message_bytes(setting.problem, part, region));
   traffic.seconds += distinct(region, part, group.ranks) / rates.cut + part / rates.encode;
   return traffic;

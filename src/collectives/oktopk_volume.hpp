@@ -78,9 +78,9 @@ namespace weir {
   return oktopk_one_round_words(k, ranks);
 }
 
-/// Returns the most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, sizes with values in
-/// doubt, histograms, twice in mode `reuse`. In phases, which that mode does not have, a re-cut is followed by another
-/// announcement.
+/// Returns the most control words that a rank sends in one iteration: boundaries, announcement, a re-cut, histograms, and sizes
+/// with values in doubt. The cut may be found twice: in mode `reuse`, or to keep the volume bound. Sizes may be shared three times.
+/// In phases the cut is found once, but a re-cut is followed by another announcement.
 template <class T>
 [[nodiscard]] std::int64_t oktopk_control_words(int ranks, ExchangeSchedule schedule) {
   if (ranks == 1) return 0;

@@ -33,7 +33,7 @@ struct CallRecord {
   CallState state = CallState::created;
   std::string_view stage{};  ///< if failed: the stage it failed in
   weir_status status = WEIR_OK;
-  Time created{}, started{}, finished{};  ///< begin of the call, its first message, its end
+  Time created{}, started{}, finished{};  ///< begin of the call, RunInfo::first_message, its end
   std::int64_t bytes_sent = 0, bytes_received = 0;
   int awaited_rank = -1;         ///< the rank that this rank waited for longest without a break
   double awaited_seconds = 0;    ///< how long it did

@@ -80,6 +80,9 @@ TEST_CASE("sparse algorithms equal the oracle bit for bit, many ranks", "[exact]
     check_exact<double>({algorithm, 16, 1000, 100, Input::rank_heavy, 3, "node:4 rank:4"});
     check_exact<float>({algorithm, 33, 10007, 211, Input::heavy_tailed, 4, ""});
   }
+  for (const int ranks : {128, 129}) {  // ranks show each other two values in doubt, and none
+    for (const std::uint64_t seed : {1, 2, 3}) check_exact<float>({"oktopk", ranks, 900, 60, Input::heavy_tailed, seed, ""});
+  }
 }
 
 TEST_CASE("oktopk equals the oracle and keeps its volume bound on every input, many ranks", "[exact]") {

@@ -257,6 +257,33 @@ TEST_CASE("a caller that computes past the deadline has not been waiting") {
   REQUIRE(alone.transport->test(send));
 }
 
+namespace {
+
+/// Exchanges in memory that ranks share.
+struct Meeting final : Completion {
+  bool reached() override { return true; }
+  [[nodiscard]] bool awaits_peers() const noexcept override { return true; }
+};
+
+task<void> meet(Channel channel, Meeting& meeting, Clock::time_point begin) {
+  const StageScope outer = channel.stage(Stage::exchange, begin);
+  const StageScope inner = channel.stage(Stage::announce);  // not timed: nobody observes the details
+  co_await channel.done(meeting);
+}
+
+}  // namespace
+
+TEST_CASE("a run that exchanges in shared memory first does so when the stage around that began") {
+  Alone alone;
+  Meeting meeting;
+  Run run;
+  const Clock::time_point begin = Clock::now();
+  run.root = meet(alone.channel(run), meeting, begin);
+  alone.engine.start(run);
+  alone.engine.drive(run);
+  REQUIRE(run.first_message == begin);
+}
+
 TEST_CASE("a pause between two runs is not part of the next one's deadline") {
   Alone alone;
   std::vector<int> order;
