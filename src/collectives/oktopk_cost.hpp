@@ -8,7 +8,7 @@
 
 namespace weir {
 
-/// Returns the cost of Ok-Topk: balanced split-and-reduce, global threshold by histograms and values in doubt, allgatherv of k entries.
+/// Returns the cost of Ok-Topk: balanced split-and-reduce, global threshold by histograms and few values, allgatherv of k entries.
 Cost cost_oktopk(const Machine& machine, const Problem& problem);
 /// Returns the cost of Ok-Topk across nodes. If there are switch groups, it runs in each group, then among the groups: as many
 /// owners per group as the smallest group has nodes exchange their parts of the group's k / S entries, and give the result to their
