@@ -1,5 +1,5 @@
 // process_group.hpp: what the "weir" backend of torch.distributed needs. It serves the Python package only, is not installed, and
-// is no part of the C ABI: it may change with any version. _torch_group.py has the same declarations.
+// is no part of the C ABI: it may change with any version. _torch_calls.py has the same declarations.
 #pragma once
 
 #include <weir/mpi.h>

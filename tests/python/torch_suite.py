@@ -37,7 +37,7 @@ def main():
     import torch
     import torch.distributed as dist
     if backend != "gloo":
-        from weir import _handles, _torch_group, _torch_start
+        from weir import _handles, _torch_calls, _torch_group, _torch_start
 
         _torch_start.register_backend()
         if backend == "as-gloo":
@@ -65,7 +65,7 @@ def main():
                 super()._run(*arguments, **keywords)
             finally:
                 if backend != "gloo":  # multiprocessing calls no functions of atexit after a fork
-                    _torch_group.close_all()
+                    _torch_calls.close_all()
                     _handles.end()
 
     outcomes = {}
