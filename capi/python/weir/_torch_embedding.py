@@ -24,11 +24,11 @@ class Lookup(torch.autograd.Function):  # type: ignore[misc]
         ctx.number = layer._lookups
         return vectors
 
-    @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[misc]
-    def backward(ctx: Any, gradients: Any) -> Any:
+    def _update(ctx: Any, gradients: Any) -> Any:
         ctx.layer._update(ctx.number, gradients)
         return None, None, None
+
+    backward = staticmethod(torch.autograd.function.once_differentiable(_update))
 
 
 class Embedding(torch.nn.Module):  # type: ignore[misc]

@@ -172,7 +172,8 @@ class AllreducePlan(PlanKeywords, Stateful):
             raise refusal
         size = ctypes.c_int64()
         self._call("encode", memory.pointer, room.ctypes.data, room.size, size)
-        return room[: size.value].copy()
+        encoded: np.ndarray[Any, np.dtype[np.uint8]] = room[: size.value].copy()
+        return encoded
 
     def reset(self) -> None:
         """Forgets residual, thresholds, boundaries and iteration count. Sends nothing, but every rank must call it before the same
