@@ -57,12 +57,13 @@ def with_gradients(model, comm, step=0):
 
 
 class Hooked:
-    """A network under DDP with the hook, in buckets of DDP of about 0.3 MB, and the parameters of each of its buckets."""
+    """A network under DDP with the hook, in buckets of DDP of about 0.3 MB, and the parameters of each of its buckets. The groups have
+    one large parameter, two, and the small ones."""
 
     def __init__(self, comm, module=None, ddp=None, **keywords):
         self.module = network() if module is None else module
         self.ddp = DistributedDataParallel(self.module, **{"bucket_cap_mb": 0.3, **(ddp or {})})
-        self.state, hook = weir.torch.ddp_hook(self.ddp, comm, **{"group_elements": 250_000, **keywords})
+        self.state, hook = weir.torch.ddp_hook(self.ddp, comm, **{"group_elements": 270_000, **keywords})
         self.buckets = []
 
         def watched(state, bucket):
@@ -295,6 +296,23 @@ def test_plain_loops(comm, add):
     balance.check(states[0])
     with refused(comm, "density.*0.5.*density.*0.02", f"rank {comm.size - 1} gave a null gradient"):
         weir.torch.all_reduce_gradients(model, comm, density=of_last(comm, 0.5, 0.02), wire_values="bfloat16")
+
+
+def test_gradients_of_any_layout(comm):
+    """A group's only gradient is exchanged where it lies, one of another layout in a copy: with the same result."""
+    results = []
+    for laid_out in (lambda gradient: gradient, lambda gradient: gradient.t().contiguous().t()):
+        model = of(one=parameter(100, 100), two=parameter(200, 100))
+        gradients = weir.torch.GradientAllreduce(model, comm, density=0.05, group_elements=1)
+        for step in range(3):
+            with_gradients(model, comm, step)
+            for one in model.parameters():
+                one.grad = laid_out(one.grad)
+            places = [one.grad.data_ptr() for one in model.parameters()]
+            gradients.run()
+            assert [one.grad.data_ptr() for one in model.parameters()] == places
+        results.append({**gradients_of(model), **{f"residual of {name}": one for name, one in gradients.state_dict()["residual"].items()}})
+    assert_same(*results)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])

@@ -60,7 +60,8 @@ class GradientAllreduce:
 
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
     belongs to one thread at a time. In CUDA memory, the current stream orders work. Besides the plans it holds a copy of the
-    gradients. It does not broadcast initial parameters: DDP does that; a plain loop must, or seed all ranks with the same number.
+    gradients, except of float32 or float64 parameters in host memory that are groups of their own. It does not broadcast initial
+    parameters: DDP does that; a plain loop must, or seed all ranks with the same number.
     """
 
     def __init__(

@@ -31,6 +31,7 @@ class Group:
         self.failure: Optional[Error] = None  # what this step has ended with
         self.gradients: Dict[str, Any] = {}  # of this step, those that have arrived
         self.views = self.split(self.flat, parameters)
+        self.array = self.flat  # of this step's run: `flat`, or the memory of the only gradient
 
     @staticmethod
     def split(flat: Any, parameters: Mapping[str, Any]) -> Dict[str, Any]:
@@ -42,10 +43,21 @@ class Group:
         """Takes gradients of some parameters. The last ones start the plan."""
         if not self.pending:
             self.prepare({})
-        copy_all([self.views[name] for name in gradients], list(gradients.values()))
+        self.place(gradients)
         self.gradients.update(gradients)
         if len(self.gradients) == len(self.views):
             self.start()
+
+    def place(self, gradients: Mapping[str, Any]) -> None:
+        """Copies gradients to where the plan takes them from. A group's only gradient stays where it is, if it is in host memory and
+        has the layout that the plan takes."""
+        self.array = self.flat
+        if len(self.views) == 1 and not self.flat.is_cuda and self.carried is None:
+            (gradient,) = gradients.values()
+            if gradient.dtype == self.flat.dtype and gradient.is_contiguous():
+                self.array = gradient.view(-1)
+                return
+        copy_all([self.views[name] for name in gradients], list(gradients.values()))
 
     def prepare(self, gradients: Mapping[str, Any]) -> None:
         """Begins a step with these gradients."""
@@ -61,22 +73,22 @@ class Group:
     def take_all(self) -> None:
         """Does the same as take() for gradients that are all there. May be called again if Ctrl-C has ended it."""
         if self.pending and not self.started():
-            copy_all([self.views[name] for name in self.gradients], list(self.gradients.values()))
+            self.place(self.gradients)
             self.start()
 
     def start(self) -> None:
         if self.carried is not None:
-            self.flat.add_(self.carried)
-        self.begin(self.flat)
+            self.array.add_(self.carried)
+        self.begin(self.array)
 
     def refuse(self) -> None:
         """Takes part without a gradient, so that all ranks end this step with an error."""
         if self.pending and not self.started():
             self.begin(None)
 
-    def begin(self, flat: Any) -> None:
+    def begin(self, array: Any) -> None:
         try:
-            self.operation = self.plan.start(flat)
+            self.operation = self.plan.start(array)
         except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
             self.failure = error
 
@@ -104,26 +116,28 @@ class Group:
             if not skipped:
                 self.carried = None
             if overflow:
+                self.late = self.array.clone() if self.late is None else self.late + self.array
                 for gradient in self.gradients.values():
                     gradient.fill_(float("inf"))
-                self.late = self.flat.clone() if self.late is None else self.late + self.flat
             else:
                 if self.late is not None:
-                    self.flat.add_(self.late)
+                    self.array.add_(self.late)
                     self.late = None
-                copy_all(list(self.gradients.values()), [self.views[name] for name in self.gradients])
+                if self.array is self.flat:
+                    copy_all(list(self.gradients.values()), [self.views[name] for name in self.gradients])
                 self.keep([name for name in self.views if name in unused])
         self.pending = False
         self.gradients = {}
+        self.array = self.flat
 
     def keep(self, unused: Collection[str]) -> None:
         if not unused:
             return
         if self.carried is None:
             self.carried = torch.zeros_like(self.flat)
-        carried = self.split(self.carried, self.views)
+        carried, delivered = self.split(self.carried, self.views), self.split(self.array, self.views)
         for name in unused:
-            carried[name].add_(self.views[name])
+            carried[name].add_(delivered[name])
             self.gradients[name].zero_()
 
     def scale(self, factor: float) -> None:
