@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""test_alpha_beta.py PROGRAM: tests on the flat network that dense_ring and a sum take the time of their formulas, that n / S elements on
-bandwidths / S take as long as n elements, and that calibration finds the figures of the platform file."""
+"""test_alpha_beta.py PROGRAM: tests on the flat network that dense_ring, dense_rabenseifner and a sum take the time of their formulas,
+that n / S elements on bandwidths / S take as long as n elements, and that calibration finds the figures of the platform file."""
 import json
+import math
 import os
 import sys
 import tempfile
@@ -39,6 +40,15 @@ def ring_formula(ranks, count, scale=1):
     return messages + (4 * count + (12 * (ranks - 1) * part + 8 * part) / pieces) * memory
 
 
+def halving_formula(count):
+    """Returns the time in which two ranks check n floats, agree on one word, send each other half of the floats, add and scale them,
+    and send them again. Messages travel in pieces of 1 MiB, and four of them together."""
+    alpha, beta, memory = machines.FLAT_LATENCY, 1 / machines.FLAT_BANDWIDTH, 1 / machines.FLAT_SPEED
+    half = 4 * count / 2
+    message = math.ceil(half / 2**22) * alpha + half * beta
+    return alpha + 2 * message + (4 * count + 3 * half + 2 * half) * memory
+
+
 def sum_formula(row):
     """Returns the time in which two ranks gather each other's lists: two messages, of which one is the announcement, and the bytes
     that a rank's loops move."""
@@ -63,6 +73,9 @@ def main():
         expect_near(f"dense_ring, {ranks} ranks, {count} floats", row["seconds"], ring_formula(ranks, count), 0.01)
     row = seconds(program, "flat", 8, 10, 100000)
     expect_near("dense_ring, 8 ranks, scaled by 10", row["seconds"], ring_formula(8, 1000000, 10), 0.01)
+    for count in (1000000, 5000000):
+        row = seconds(program, "flat", 2, 1, count, "dense_rabenseifner")
+        expect_near(f"dense_rabenseifner, 2 ranks, {count} floats", row["seconds"], halving_formula(count), 0.01)
     row = seconds(program, "commlib", 16, 1, 10000, "oktopk")
     if row["nodes"] != 2 or set(row["bytes_sent"]) != {"node", "system"}:
         sys.exit(f"test_alpha_beta: 2 instances of 8 ranks are seen as {row}")
