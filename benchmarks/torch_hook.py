@@ -5,7 +5,7 @@
 
 One program trains the same network several times, in turns: without any exchange, which is the limit; under DDP over gloo; and with
 the hook, by each of --algorithms. Rank 0 prints its median time of a step, and the ratio to gloo's. The last column is the hook's own
-time for a bucket, without the plans' start() and the operations' test(), but with the copies of gradients.
+time for a bucket, without the plans' start() and the operations' test(), but with the copies into groups of several parameters.
 """
 import argparse
 import functools

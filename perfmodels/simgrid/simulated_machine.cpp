@@ -25,7 +25,7 @@ struct Look {
 std::unordered_map<const MPI_Request*, Look> looked_at;   // requests in flight
 std::vector<MPI_Request*> tested;                         // requests in flight that were tested but not complete
 std::unordered_map<const MPI_Request*, MPI_Status> done;  // completed by a wait, but not yet reported to the caller
-bool news = false;                                        // a test has completed requests that others ask about
+bool untold = false;                                      // a test has completed a request other than its own
 
 /// Returns a cancelled request.
 MPI_Request cancelled() {
@@ -86,7 +86,7 @@ int __wrap_hwloc_topology_load(hwloc_topology_t) { return -1; }
 // So a test is a wait that returns at once, because it includes a cancelled request. One wait serves all requests that were tested
 // without success, and only if time has passed. Polling takes no simulated time and would never end. A rank that gives way
 // therefore waits until one of these requests is complete, as infinitely fast polling would. It polls once more before that if a
-// test has completed other requests than its own: the caller may have asked about them earlier.
+// test has completed another request than its own: the caller may have asked about that one before.
 
 int __real_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request);
 int __wrap_MPI_Isend(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
@@ -107,7 +107,9 @@ int __wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
     if (!look->second.tested) tested.push_back(request);
     look->second.tested = true;
     if (look->second.time < now) {
-      while (!tested.empty() && wait_for_tested(true)) news = true;
+      while (!tested.empty() && wait_for_tested(true)) {
+      }
+      untold = untold || done.size() > done.count(request);
       for (const MPI_Request* other : tested) looked_at[other].time = now;
     }
   }
@@ -120,7 +122,7 @@ int __wrap_MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 }
 
 void __wrap__ZN4weir8give_wayEv() {
-  if (tested.empty() || std::exchange(news, false)) return;
+  if (tested.empty() || std::exchange(untold, false)) return;
   wait_for_tested(false);
   for (const MPI_Request* other : tested) looked_at[other].time = simgrid_get_clock();
 }

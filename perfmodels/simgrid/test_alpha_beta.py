@@ -73,9 +73,8 @@ def main():
         expect_near(f"dense_ring, {ranks} ranks, {count} floats", row["seconds"], ring_formula(ranks, count), 0.01)
     row = seconds(program, "flat", 8, 10, 100000)
     expect_near("dense_ring, 8 ranks, scaled by 10", row["seconds"], ring_formula(8, 1000000, 10), 0.01)
-    for count in (1000000, 5000000):
-        row = seconds(program, "flat", 2, 1, count, "dense_rabenseifner")
-        expect_near(f"dense_rabenseifner, 2 ranks, {count} floats", row["seconds"], halving_formula(count), 0.01)
+    row = seconds(program, "flat", 2, 1, 5000000, "dense_rabenseifner")
+    expect_near("dense_rabenseifner, 2 ranks", row["seconds"], halving_formula(5000000), 0.001)
     row = seconds(program, "commlib", 16, 1, 10000, "oktopk")
     if row["nodes"] != 2 or set(row["bytes_sent"]) != {"node", "system"}:
         sys.exit(f"test_alpha_beta: 2 instances of 8 ranks are seen as {row}")

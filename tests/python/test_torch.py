@@ -1,6 +1,7 @@
 """weir.torch, under DistributedDataParallel and in plain loops."""
 import copy
 import io
+import itertools
 import os
 import pickle
 import signal
@@ -215,9 +216,10 @@ class Branches(nn.Module):
         return sum(getattr(self, name)(inputs) for name in self.used)
 
 
-def test_unused_parameters(comm, add):
+@pytest.mark.parametrize("group_elements", [1, 250_000])
+def test_unused_parameters(comm, add, group_elements):
     """Of one rank, and of all ranks, to which nothing may be delivered that DDP would throw away."""
-    hooked = Hooked(comm, Branches(), {"find_unused_parameters": True})
+    hooked = Hooked(comm, Branches(), {"find_unused_parameters": True}, group_elements=group_elements)
     balance = Balance(comm, add)
     every_step = ("first", "second", "third"), ("first",) if comm.rank else ("first", "second"), ("second",), ("first", "third")
     for step, used in enumerate(every_step):
@@ -269,6 +271,7 @@ def test_runs_go_on_after_nan(comm, add):
             given = gradients_of(model)
             with pytest.raises(weir.NonFiniteError):
                 gradients.run()
+            np.testing.assert_array_equal(model.two.grad, given["two"])
             given["two"] = torch.zeros(100, 100)  # of which nothing has been taken
             balance.enter(given, {**gradients_of(model), "two": given["two"]})
         else:
@@ -311,6 +314,7 @@ def test_gradients_of_any_layout(comm):
             places = [one.grad.data_ptr() for one in model.parameters()]
             gradients.run()
             assert [one.grad.data_ptr() for one in model.parameters()] == places
+            assert all((group.copies is None) == model.one.grad.is_contiguous() for group in gradients._groups)
         results.append({**gradients_of(model), **{f"residual of {name}": one for name, one in gradients.state_dict()["residual"].items()}})
     assert_same(*results)
 
@@ -859,10 +863,18 @@ def test_an_overflow_on_one_rank_is_seen_by_all(comm, add, loop):
             np.testing.assert_array_equal(add(value.numpy()), comm.size * value.double().numpy())
 
 
-@pytest.mark.parametrize("loop", ["run", "fused"])
-def test_what_an_overflow_makes_useless_is_not_lost(comm, add, loop):
-    """Only the first layer overflows. The updates of the other layers in that step are delivered with the next step."""
+@pytest.mark.parametrize("loop, interrupted", [("run", 0), ("run", 1), ("run", 4), ("fused", 0)])
+def test_what_an_overflow_makes_useless_is_not_lost(comm, add, monkeypatch, loop, interrupted):
+    """Only the first layer overflows. The updates of the other layers in that step are delivered with the next step. Ctrl-C comes after
+    a gradient has been made infinite: the first one, or one after those of the layer that overflows."""
     model, scaler, balance = network(), Scaler(2.0), Balance(comm, add)
+    original, fills = torch.Tensor.fill_, itertools.count(1)
+
+    def fill(tensor, value):
+        original(tensor, value)
+        if next(fills) == interrupted:
+            raise KeyboardInterrupt
+
     if loop == "run":
         exchange = weir.torch.GradientAllreduce(model, comm, density=0.02, scaler=scaler, group_elements=1)
     else:
@@ -874,7 +886,14 @@ def test_what_an_overflow_makes_useless_is_not_lost(comm, add, loop):
         model.zero_grad()
         (loss_of(model, inputs_of(comm, step)) * scaler.get_scale()).backward()
         handle.remove()
-        exchange.run() if loop == "run" else exchange.wait_all()
+        if poisoned and interrupted:
+            with monkeypatch.context() as patch:
+                patch.setattr(torch.Tensor, "fill_", fill)
+                with pytest.raises(KeyboardInterrupt):
+                    exchange.run()
+            exchange.wait()
+        else:
+            exchange.run() if loop == "run" else exchange.wait_all()
         updates = gradients_of(model)
         assert all(bool(torch.isinf(update).all()) == poisoned for update in updates.values())
         if poisoned:

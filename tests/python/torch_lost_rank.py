@@ -16,7 +16,7 @@ CALLS = ["all_reduce", "large", "future", "large future", "receive", "barrier", 
 def call(which, rank):
     import torch
     import torch.distributed as dist
-    import weir.torch  # noqa: F401  an installed package registers the backend without it
+    import weir.torch  # noqa: F401  registers the backend; an installed package needs no import
 
     dist.init_process_group("weir", timeout=datetime.timedelta(hours=1))
     model = None

@@ -1,4 +1,4 @@
-"""Calls in flight of the "weir" backend of torch.distributed: their Work, and the groups of the library that they are started on.
+"""Calls in flight of the "weir" backend of torch.distributed, as PyTorch's Work, and the library's groups on which they run.
 
 A thread of each group advances its calls, so async_op=True overlaps with computation.
 """

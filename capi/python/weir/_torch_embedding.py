@@ -14,6 +14,11 @@ from .communicator import Communicator, handle_of
 from .embedding import EmbeddingTable
 
 
+def hand_over(ctx: Any, gradients: Any) -> Any:
+    ctx.layer._update(ctx.number, gradients)
+    return None, None, None
+
+
 class Lookup(torch.autograd.Function):  # type: ignore[misc]
     """Looks up vectors. Its backward pass hands their gradients to the table."""
 
@@ -24,11 +29,7 @@ class Lookup(torch.autograd.Function):  # type: ignore[misc]
         ctx.number = layer._lookups
         return vectors
 
-    def _update(ctx: Any, gradients: Any) -> Any:
-        ctx.layer._update(ctx.number, gradients)
-        return None, None, None
-
-    backward = staticmethod(torch.autograd.function.once_differentiable(_update))
+    backward = staticmethod(torch.autograd.function.once_differentiable(hand_over))
 
 
 class Embedding(torch.nn.Module):  # type: ignore[misc]

@@ -34,9 +34,9 @@ class GradientAllreduce:
         optimizer.step()
 
     Parameters that need gradients are put into groups of up to `group_elements` elements. The last ones come first, since their
-    gradients do; a larger parameter is a group of its own. A group is one array and one weir.AllreducePlan, which delivers the
-    `density` largest of its entries. Larger groups need fewer messages; several groups let the exchange begin before the backward
-    pass has ended. Parameters of fewer than `min_elements` elements, such as biases and norms, travel dense, all in one message.
+    gradients do; a larger parameter is a group of its own. A group has one weir.AllreducePlan, which delivers the `density` largest
+    of its entries. Larger groups need fewer messages; several groups let the exchange begin before the backward pass has ended.
+    Parameters of fewer than `min_elements` elements, such as biases and norms, travel dense, all in one message.
 
     With a GradScaler, give it as `scaler`, and exchange before it looks at the gradients, here as under DDP:
 
@@ -60,8 +60,8 @@ class GradientAllreduce:
 
     Making it is collective; so are run() and each backward pass of a model that has its hook. All ranks have the same model. It
     belongs to one thread at a time. In CUDA memory, the current stream orders work. Besides the plans it holds a copy of the
-    gradients, except of float32 or float64 parameters in host memory that are groups of their own. It does not broadcast initial
-    parameters: DDP does that; a plain loop must, or seed all ranks with the same number.
+    gradients. It needs no copy of a contiguous float32 or float64 gradient in host memory that is a group of its own. It does not
+    broadcast initial parameters: DDP does that; a plain loop must, or seed all ranks with the same number.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class GradientAllreduce:
         self._group_of: Dict[str, Group] = {}
         self._scale = Scale(scaler)
         self._running = False  # run() has begun, and not ended
+        self._overflow = False  # of a step whose groups are being finished
         self._problem: Optional[Exception] = None  # why this rank takes no part in that run
         self._closed = False
         self._plan_name = name
@@ -139,7 +140,8 @@ class GradientAllreduce:
         """Collective. Overwrites each parameter's `grad` with the update. A `grad` of None counts as 0, and is made.
 
         ArgumentError on all ranks if one rank's model no longer has the parameters that it had when this was made: others need
-        gradients, some were replaced, or have another shape. If Ctrl-C ends it, it is still in flight: wait() goes on with it.
+        gradients, some were replaced, or have another shape. If Ctrl-C ends it, it is still in flight: leave the gradients alone, and
+        call wait(). If an exchange breaks off because of a timeout or a rank that has ended, gradients may be half summed.
         """
         self._run(None)
 
@@ -191,7 +193,7 @@ class GradientAllreduce:
         )
 
     def _gradient(self, name: str) -> Any:
-        parameter, shape = self._parameters[name], self._group_of[name].views[name].shape
+        parameter, shape = self._parameters[name], self._group_of[name].shapes[name]
         if parameter.shape != shape:
             raise ArgumentError(
                 f"the parameter '{name}' has the shape {tuple(parameter.shape)}, and had {tuple(shape)} when this was made: {RENEW}"
@@ -210,9 +212,10 @@ class GradientAllreduce:
         flight."""
         for group in self._groups:
             group.wait()
-        overflow = self._scale.scaler is not None and any(group.skipped() for group in self._groups)
+        self._overflow = self._overflow or (self._scale.scaler is not None and any(group.skipped() for group in self._groups))
         for group in self._groups:
-            group.finish(unused, overflow)
+            group.finish(unused, self._overflow)
+        self._overflow = False
         return next((group.failure for group in self._groups if group.failure is not None), None)
 
     def _follow_scale(self) -> None:
@@ -307,7 +310,7 @@ class GradientAllreduce:
                 residual.update(group.residuals())
             groups.append(
                 {
-                    "parameters": list(group.views),
+                    "parameters": list(group.shapes),
                     "keywords": plain(group.keywords),
                     "state": torch.from_numpy(np.frombuffer(bytearray(group.plan.save_state()), np.uint8)),
                     "carried": None if group.carried is None else group.carried.cpu(),
@@ -323,7 +326,7 @@ class GradientAllreduce:
         a run is in flight; then nothing changes."""
         self._check_state(state)
         layout = [(group["parameters"], group["keywords"]) for group in state["groups"]]
-        same = layout == [(list(group.views), plain(group.keywords)) for group in self._groups]
+        same = layout == [(list(group.shapes), plain(group.keywords)) for group in self._groups]
         if same:
             for group, saved in zip(self._groups, state["groups"]):
                 for name in ("carried", "late"):
@@ -385,7 +388,7 @@ class GradientAllreduce:
         )
 
     def __repr__(self) -> str:
-        elements = sum(group.flat.numel() for group in self._groups)
+        elements = sum(group.elements for group in self._groups)
         return f"<weir.torch.GradientAllreduce: {elements:,} elements in {len(self._groups)} groups>"
 
 
@@ -423,7 +426,7 @@ def ddp_hook(model: Any, comm: Optional[Communicator] = None, **keywords: Any) -
         state, hook = weir.torch.ddp_hook(model, density=0.01)
         model.register_comm_hook(state, hook)
 
-    The state is a GradientAllreduce, made with `keywords`. `comm` must have as many ranks as DDP's process group. The hook copies
+    The state is a GradientAllreduce, made with `keywords`. `comm` must have as many ranks as DDP's process group. The hook takes
     what a bucket of DDP has into the groups, in whichever buckets DDP puts parameters. It starts the plans of complete groups, and
     advances those in flight. DDP's futures are set at the end of the backward pass, before DDP waits for them. Gradient
     accumulation under no_sync(), unused parameters, static graphs and join() work as without the hook. So does DDP's mixed

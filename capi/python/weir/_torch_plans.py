@@ -13,16 +13,21 @@ from .plan import AllreducePlan
 
 
 class Group:
-    """Parameters whose gradients share a plan: they lie one after another in one array."""
+    """Parameters whose gradients share a plan. The plan takes them from one array, where they lie one after another. The only gradient
+    of a group stays where it is, if the plan can work there."""
 
     def __init__(self, comm: Communicator, name: str, parameters: Dict[str, Any], keywords: Mapping[str, Any]) -> None:
         first = next(iter(parameters.values()))
-        elements = sum(parameter.numel() for parameter in parameters.values())
         self.keywords = dict(keywords)
-        self.flat = torch.zeros(elements, dtype=SUM_TYPES[first.dtype], device=first.device)
+        self.shapes = {name: parameter.shape for name, parameter in parameters.items()}
+        self.elements = sum(parameter.numel() for parameter in parameters.values())
+        self.dtype, self.device = SUM_TYPES[first.dtype], first.device
         self.plan = AllreducePlan(
-            comm, count=elements, type=self.flat.dtype, memory="cuda" if self.flat.is_cuda else "host", name=name, **keywords
+            comm, count=self.elements, type=self.dtype, memory="cuda" if first.is_cuda else "host", name=name, **keywords
         )
+        self.copies: Optional[Any] = None  # the array of all gradients, since a step has needed it
+        self.copy_of: Dict[str, Any] = {}  # its parts
+        self.array: Any = None  # of this step's run: `copies`, or the memory of the only gradient
         self.carried: Optional[Any] = None  # what the next run adds to the gradients
         self.late: Optional[Any] = None  # delivered in steps that an overflow has made useless
         self.pending = False  # a step that has begun, and not ended
@@ -30,39 +35,46 @@ class Group:
         self.operation: Optional[Operation[Any]] = None
         self.failure: Optional[Error] = None  # what this step has ended with
         self.gradients: Dict[str, Any] = {}  # of this step, those that have arrived
-        self.views = self.split(self.flat, parameters)
-        self.array = self.flat  # of this step's run: `flat`, or the memory of the only gradient
 
-    @staticmethod
-    def split(flat: Any, parameters: Mapping[str, Any]) -> Dict[str, Any]:
-        """Returns `flat` by parameter, in the parameters' shapes."""
-        parts = flat.split([parameter.numel() for parameter in parameters.values()])
-        return {name: part.view(parameter.shape) for (name, parameter), part in zip(parameters.items(), parts)}
+    def zeros(self) -> Any:
+        return torch.zeros(self.elements, dtype=self.dtype, device=self.device)
+
+    def split(self, array: Any) -> Dict[str, Any]:
+        """Returns the parts of an array of the group by parameter, in the parameters' shapes."""
+        parts = array.split([shape.numel() for shape in self.shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts)}
 
     def take(self, gradients: Mapping[str, Any]) -> None:
         """Takes gradients of some parameters. The last ones start the plan."""
         if not self.pending:
             self.prepare({})
-        self.place(gradients)
+        self.choose_array(gradients)
         self.gradients.update(gradients)
-        if len(self.gradients) == len(self.views):
+        if len(self.gradients) == len(self.shapes):
             self.start()
 
-    def place(self, gradients: Mapping[str, Any]) -> None:
-        """Copies gradients to where the plan takes them from. A group's only gradient stays where it is, if it is in host memory and
-        has the layout that the plan takes."""
-        self.array = self.flat
-        if len(self.views) == 1 and not self.flat.is_cuda and self.carried is None:
+    def choose_array(self, gradients: Mapping[str, Any]) -> None:
+        """Chooses the array of this step's run, and copies the gradients there, unless they are there."""
+        if len(self.shapes) == 1 and self.carried is None:
             (gradient,) = gradients.values()
-            if gradient.dtype == self.flat.dtype and gradient.is_contiguous():
-                self.array = gradient.view(-1)
+            if self.can_work_on(gradient):
+                self.array = gradient.detach().view(-1)
                 return
-        copy_all([self.views[name] for name in gradients], list(gradients.values()))
+        if self.copies is None:
+            self.copies = self.zeros()
+            self.copy_of = self.split(self.copies)
+        self.array = self.copies
+        copy_all([self.copy_of[name] for name in gradients], list(gradients.values()))
+
+    def can_work_on(self, gradient: Any) -> bool:
+        """Returns whether the plan can work in the memory of a gradient. In CUDA memory this has not been tried."""
+        alike = gradient.dtype == self.dtype and gradient.device == self.device
+        return alike and not gradient.is_cuda and gradient.is_contiguous() and not gradient.is_neg()
 
     def prepare(self, gradients: Mapping[str, Any]) -> None:
         """Begins a step with these gradients."""
-        self.gradients = {name: gradients[name] for name in self.views if name in gradients}
-        self.operation = self.failure = None
+        self.gradients = {name: gradients[name] for name in self.shapes if name in gradients}
+        self.operation = self.failure = self.array = None
         self.last = self.plan._last_run()
         self.pending = True
 
@@ -73,7 +85,7 @@ class Group:
     def take_all(self) -> None:
         """Does the same as take() for gradients that are all there. May be called again if Ctrl-C has ended it."""
         if self.pending and not self.started():
-            self.place(self.gradients)
+            self.choose_array(self.gradients)
             self.start()
 
     def start(self) -> None:
@@ -86,7 +98,7 @@ class Group:
         if self.pending and not self.started():
             self.begin(None)
 
-    def begin(self, array: Any) -> None:
+    def begin(self, array: Optional[Any]) -> None:
         try:
             self.operation = self.plan.start(array)
         except Error as error:  # out of a hook, PyTorch 1.13 would make a RuntimeError of it
@@ -116,26 +128,27 @@ class Group:
             if not skipped:
                 self.carried = None
             if overflow:
-                self.late = self.array.clone() if self.late is None else self.late + self.array
+                if self.array is not None:  # in one statement: the array may be the gradient's own memory
+                    self.late, self.array = self.array.clone() if self.late is None else self.late + self.array, None
                 for gradient in self.gradients.values():
                     gradient.fill_(float("inf"))
             else:
                 if self.late is not None:
                     self.array.add_(self.late)
                     self.late = None
-                if self.array is self.flat:
-                    copy_all(list(self.gradients.values()), [self.views[name] for name in self.gradients])
-                self.keep([name for name in self.views if name in unused])
+                if self.array is self.copies:
+                    copy_all(list(self.gradients.values()), [self.copy_of[name] for name in self.gradients])
+                self.keep([name for name in self.shapes if name in unused])
         self.pending = False
         self.gradients = {}
-        self.array = self.flat
+        self.array = None
 
     def keep(self, unused: Collection[str]) -> None:
         if not unused:
             return
         if self.carried is None:
-            self.carried = torch.zeros_like(self.flat)
-        carried, delivered = self.split(self.carried, self.views), self.split(self.array, self.views)
+            self.carried = self.zeros()
+        carried, delivered = self.split(self.carried), self.split(self.array)
         for name in unused:
             carried[name].add_(delivered[name])
             self.gradients[name].zero_()
@@ -149,35 +162,35 @@ class Group:
     def restore(self, saved: Mapping[str, Any]) -> None:
         self.plan.restore_state(saved["state"].cpu().numpy().tobytes())
         self.carried, self.late = (
-            None if saved.get(name) is None else saved[name].to(self.flat.device) for name in ("carried", "late")
+            None if saved.get(name) is None else saved[name].to(self.device) for name in ("carried", "late")
         )
 
     def residuals(self) -> Dict[str, Any]:
         """Returns what waits here on this rank, by parameter, in host memory."""
         begin, values = self.plan.residual
-        whole = torch.zeros(self.flat.numel(), dtype=self.flat.dtype)
+        whole = torch.zeros(self.elements, dtype=self.dtype)
         if values.shape[0]:
-            here = torch.as_tensor(values, device=self.flat.device) if self.flat.is_cuda else torch.tensor(values)
+            here = torch.as_tensor(values, device=self.device) if self.device.type == "cuda" else torch.tensor(values)
             whole[begin : begin + values.shape[0]] = here
         for kept in (self.carried, self.late):
             if kept is not None:
                 whole += kept.cpu()
-        return self.split(whole, self.views)
+        return self.split(whole)
 
     def carry(self, residuals: Mapping[str, Any]) -> None:
         """Starts the plan anew, with these residuals in its next gradient."""
         self.plan.reset()
-        self.carried, self.late = torch.zeros_like(self.flat), None
-        for name, view in self.split(self.carried, self.views).items():
+        self.carried, self.late = self.zeros(), None
+        for name, part in self.split(self.carried).items():
             if name in residuals:
-                view.copy_(residuals[name])
+                part.copy_(residuals[name])
 
 
 def check_carried(group: Group, carried: Any) -> None:
-    if carried is not None and (carried.shape != group.flat.shape or carried.dtype != group.flat.dtype):
+    if carried is not None and (tuple(carried.shape) != (group.elements,) or carried.dtype != group.dtype):
         raise ArgumentError(
             f"what the state carries for '{group.plan.config.name}' has the shape {tuple(carried.shape)} and type {carried.dtype}: "
-            f"it must have {tuple(group.flat.shape)} and {group.flat.dtype}"
+            f"it must have {(group.elements,)} and {group.dtype}"
         )
 
 
