@@ -3,9 +3,10 @@
 
     mpirun -n 2 python3 benchmarks/torch_hook.py [--json OUT.json]     or by torchrun
 
-One program trains the same network several times, in turns: without any exchange, which is the limit; under DDP over gloo; and with
-the hook, by each of --algorithms. Rank 0 prints its median time of a step, and the ratio to gloo's. The last column is the hook's own
-time for a bucket, without the plans' start() and the operations' test(), but with the copies into groups of several parameters.
+One program trains the same network several times, in turns: without DDP; under DDP with a hook that exchanges nothing, which is the
+limit; under DDP over gloo; and with the hook of weir.torch, by each of --algorithms. Rank 0 prints its median time of a step, and the
+ratio to gloo's. The last column is the hook's own time for a bucket, without the plans' start() and the operations' test(), but with
+the copies into groups of several parameters.
 """
 import argparse
 import functools
@@ -42,6 +43,12 @@ class Stopwatch:
         return timed
 
 
+def leave_alone(_, bucket):
+    future = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
+
+
 class Training:
     """A network, and the times of its steps."""
 
@@ -49,9 +56,11 @@ class Training:
         torch.manual_seed(0)
         self.batch, self.exchange, self.seconds, self.hook = given.batch, exchange, [], Stopwatch()
         self.model = nn.Sequential(nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
-        if exchange != "none":
+        if exchange != "no DDP":
             self.model = DistributedDataParallel(self.model, gradient_as_bucket_view=True)
-        if exchange not in ("none", "gloo"):
+        if exchange == "nothing":
+            self.model.register_comm_hook(None, leave_alone)
+        elif exchange not in ("no DDP", "gloo"):
             gradients, hook = weir.torch.ddp_hook(self.model, comm, density=given.density, algorithm=exchange)
             self.model.register_comm_hook(gradients, self.hook.around(hook))
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
@@ -73,7 +82,7 @@ class Training:
 
 def measure(given, width, comm, library):
     """Returns a row for each training."""
-    trainings = [Training(given, width, comm, exchange) for exchange in ("none", "gloo", *given.algorithms)]
+    trainings = [Training(given, width, comm, exchange) for exchange in ("no DDP", "nothing", "gloo", *given.algorithms)]
     for turn in range(given.turns // 2 + given.turns):
         for training in trainings:
             if turn == given.turns // 2:
@@ -84,7 +93,7 @@ def measure(given, width, comm, library):
                 training.step()
             training.hook.seconds -= library.seconds - before
     parameters = sum(parameter.numel() for parameter in trainings[0].model.parameters())
-    gloo = statistics.median(trainings[1].seconds)
+    gloo = statistics.median(next(training.seconds for training in trainings if training.exchange == "gloo"))
     rows = []
     for training in trainings:
         step, hook = statistics.median(training.seconds), training.hook
