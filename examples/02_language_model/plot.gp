@@ -23,7 +23,7 @@ set yrange [perplexity_min * 0.7 : perplexity_max * 1.1]
 set multiplot layout 1,2 title "A language model, data-parallel: what the perplexity costs" font "DejaVu Sans Bold,19" \
     margins 0.06,0.97,0.14,0.83 spacing 0.08
 set title "over time"
-set ylabel "perplexity on held-out text (logarithmic)" offset -0.5
+set ylabel "perplexity on held-out text (logarithmic)" offset 0.5
 set xlabel "training time (s, logarithmic)"
 set xtics (1, 2, 5, 10, 20, 50, 100, 200, 500)
 plot for [i=1:words(schemes)] file(i) every ::2 using 3:2 with linespoints lw width(i) pt 7 ps 0.6 lc rgb colours[i] \
