@@ -47,10 +47,7 @@ class Channel {
   /// send() and receive() post now; await the request later. The memory must stay until the request is done.
   [[nodiscard]] Request send(const void* data, std::int64_t bytes, int to, Traffic kind) const {
     const int peer = in_communicator(to);
-    const Level level = topology_->level(topology_->rank(), peer);
-    count_->bytes_sent[static_cast<std::size_t>(level)] += bytes;
-    ++count_->messages_sent[static_cast<std::size_t>(level)];
-    count_->kind_sent[static_cast<std::size_t>(kind)] += bytes;
+    const Level level = count_sent(peer, bytes, kind);
     return noted(engine_->transport().send(data, bytes, peer, run_->tag), true, peer, level, bytes);
   }
   [[nodiscard]] Request receive(void* data, std::int64_t bytes, int from, Traffic kind) const {
@@ -63,6 +60,12 @@ class Channel {
     return noted(engine_->transport().receive(data, bytes, peer, run_->tag), false, peer, level, bytes);
   }
 
+  /// Sends a message that the other rank receives by receive_up_to(). See Transport::send_open.
+  [[nodiscard]] Request send_open(const void* data, std::int64_t bytes, int to, Traffic kind) const {
+    const int peer = in_communicator(to);
+    const Level level = count_sent(peer, bytes, kind);
+    return noted(engine_->transport().send_open(data, bytes, peer, run_->tag), true, peer, level, bytes);
+  }
   /// Receives a message of at most `bytes`. The message must contain its own size: report it to note_received(), which counts it.
   /// See Transport::receive_up_to.
   [[nodiscard]] Request receive_up_to(void* data, std::int64_t bytes, int from) const {
@@ -200,6 +203,13 @@ class Channel {
     const StageScope* stage = run_->innermost;
     while (stage != nullptr && stage->begun() == Clock::time_point{}) stage = stage->outer();
     return stage != nullptr ? stage->begun() : Clock::now();
+  }
+  Level count_sent(int peer, std::int64_t bytes, Traffic kind) const {
+    const Level level = topology_->level(topology_->rank(), peer);
+    count_->bytes_sent[static_cast<std::size_t>(level)] += bytes;
+    ++count_->messages_sent[static_cast<std::size_t>(level)];
+    count_->kind_sent[static_cast<std::size_t>(kind)] += bytes;
+    return level;
   }
   void note_first_message() const noexcept {
     if (run_->first_message == Clock::time_point{}) run_->first_message = Clock::now();

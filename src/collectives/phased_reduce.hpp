@@ -184,7 +184,7 @@ class PhasedReduce {
   static void send(Channel channel, const std::byte* message, std::int64_t bytes, std::int64_t open_bytes, int to,
                    Request* requests) {
     const std::int64_t open = std::min(bytes, open_bytes);
-    requests[0] = channel.send(message, open, to, Traffic::payload);
+    requests[0] = channel.send_open(message, open, to, Traffic::payload);
     requests[1] = bytes > open ? channel.send(message + open, bytes - open, to, Traffic::payload) : Request{};
   }
 

@@ -441,6 +441,7 @@ std::shared_ptr<CommunicatorState> make_communicator(std::unique_ptr<Transport> 
     paths.push_back({rank.direct != 0, rank.why.data()});
   }
   state->topology = Topology(std::move(locations), state->transport->rank());
+  state->transport->set_nodes(state->topology.nodes());
   state->device_path = agreed_device_path(paths);
   const bool traced = std::any_of(all.begin(), all.end(), [](const Introduction& i) { return i.traced != 0; });
   const Location& here = state->topology.location(state->topology.rank());

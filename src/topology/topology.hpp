@@ -67,6 +67,8 @@ class Topology {
   /// Nodes are numbered by their lowest rank.
   [[nodiscard]] int node_count() const noexcept;
   [[nodiscard]] int node_of(int rank) const;
+  /// Returns the node of each rank.
+  [[nodiscard]] std::span<const int> nodes() const noexcept { return node_of_; }
   /// Returns the position of `rank` among the ranks of its node, in rank order.
   [[nodiscard]] int local_rank(int rank) const;
   /// Returns the ranks on this rank's node, ascending, this one included.

@@ -29,6 +29,12 @@ Request Transport::send(const void* data, std::int64_t bytes, int to, int tag) {
   return request;
 }
 
+Request Transport::send_open(const void* data, std::int64_t bytes, int to, int tag) {
+  const Request request = acquire({Kind::send, to, tag, bytes, true});
+  post_send(request.slot, data);
+  return request;
+}
+
 Request Transport::receive(void* data, std::int64_t bytes, int from, int tag) {
   const Request request = acquire({Kind::receive, from, tag, bytes});
   post_receive(request.slot, data);
@@ -77,8 +83,8 @@ void Transport::abandon(int tag) noexcept {
 std::string Transport::describe(Request request) const {
   const Slot& s = slot(request.slot);
   if (s.kind == Kind::allreduce) return fmt::format("allreduce of {} bytes, tag {}", s.bytes, s.tag);
-  return fmt::format("{} of {}{} bytes {} rank {}, tag {}", s.kind == Kind::send ? "send" : "receive", s.up_to ? "up to " : "",
-                     s.bytes, s.kind == Kind::send ? "to" : "from", s.peer, s.tag);
+  if (s.kind == Kind::send) return fmt::format("send of {} bytes to rank {}, tag {}", s.bytes, s.peer, s.tag);
+  return fmt::format("receive of {}{} bytes from rank {}, tag {}", s.open ? "up to " : "", s.bytes, s.peer, s.tag);
 }
 
 }  // namespace weir

@@ -54,7 +54,9 @@ class Transport {
   /// send() and receive() take messages of any size. The caller leaves `data` alone until the request is done.
   Request send(const void* data, std::int64_t bytes, int to, int tag);
   Request receive(void* data, std::int64_t bytes, int from, int tag);
-  /// Receives a message of at most `bytes`, which is at most longest_open_message.
+  /// Sends a message of at most longest_open_message to a rank that knows only a bound of its size, and calls receive_up_to().
+  Request send_open(const void* data, std::int64_t bytes, int to, int tag);
+  /// Receives what send_open() sends: at most `bytes`, which is at most longest_open_message.
   Request receive_up_to(void* data, std::int64_t bytes, int from, int tag);
   static constexpr std::int64_t longest_open_message = std::int64_t{1} << 20;
   /// Posts native_allreduce(): `data` becomes the sum over all ranks. One at a time on a lane.
@@ -64,6 +66,8 @@ class Transport {
   /// Gives the core to other threads, for a caller with nothing to do. Returns when something may have arrived, or after about half
   /// a millisecond. Takes longer if others keep the core.
   virtual void idle() noexcept;
+  /// Says on which node each rank runs. All ranks call it alike, after the same messages: it may change how later ones travel.
+  virtual void set_nodes(std::span<const int> /*node_of_rank*/) {}
   /// Advances all large messages under `tag`, not only the one that is tested.
   virtual void push(int /*tag*/) {}
   /// Returns the number of messages and pieces of large messages done so far. It grows while anything moves.
@@ -107,9 +111,9 @@ class Transport {
     int peer = -1;
     int tag = -1;
     std::int64_t bytes = 0;
-    bool up_to = false;  ///< for a receive: `bytes` is the maximum
+    bool open = false;  ///< the receiver knows only a bound of the size: its `bytes`
 
-    [[nodiscard]] bool takes(std::int64_t arrived) const { return arrived == bytes || (up_to && arrived < bytes); }
+    [[nodiscard]] bool takes(std::int64_t arrived) const { return arrived == bytes || (open && arrived < bytes); }
   };
   Transport(int rank, int size) : rank_(rank), size_(size) {}
   [[nodiscard]] const Slot& slot(int index) const { return slots_[static_cast<std::size_t>(index)]; }

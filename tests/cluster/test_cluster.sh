@@ -17,5 +17,6 @@ done
 
 echo "-- the contract, 4 nodes x 1 rank"
 "$here/cluster" mpirun -m "$mpi" -n 4 -p 1 -- "$program" "~ranks of one machine*"
+"$here/cluster" mpirun -m "$mpi" -n 4 -p 1 -- "$program" "[tcp]"
 echo "-- the contract, 2 nodes x 2 ranks"
 "$here/cluster" mpirun -m "$mpi" -n 4 -p 2 -- "$program" "~ranks of one machine*"

@@ -47,6 +47,29 @@ std::vector<std::string> loaded_library_versions() {
   return versions;
 }
 
+#ifndef SMPI_H  // SimGrid has no MPI_T
+/// Returns whether this MPI has a setting of this name; Open MPI has those of the components that it uses.
+bool has_setting(const char* name) {
+  int index = -1;
+  return MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS;
+}
+
+/// Returns the value of a setting that counts bytes; 0 if there is none.
+std::size_t bytes_of_setting(const char* name) {
+  int index = -1, count = 0;
+  MPI_T_cvar_handle handle{};
+  if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) return 0;
+  int verbosity = 0, binding = 0, scope = 0, no_name = 0, no_text = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_T_cvar_get_info(index, nullptr, &no_name, &verbosity, &type, nullptr, nullptr, &no_text, &binding, &scope);
+  if (type != MPI_UNSIGNED_LONG || MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) != MPI_SUCCESS) return 0;
+  unsigned long value = 0;
+  const bool read = count == 1 && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS;
+  MPI_T_cvar_handle_free(&handle);
+  return read ? value : 0;
+}
+#endif
+
 std::string_view library_of(std::string_view family) { return family == "MPICH" ? "libweir-mpich" : "libweir-openmpi"; }
 
 void refuse_other_family(std::string_view library_version) {
@@ -98,6 +121,20 @@ void detail::check_mpi_library() {
   MPI_Initialized(&initialized);
   if (initialized) return;
   for (const std::string& version : loaded_library_versions()) refuse_other_family(version);
+}
+
+bool sends_at_once_over_tcp([[maybe_unused]] std::int64_t bytes) {
+#ifdef SMPI_H
+  return false;
+#else
+  constexpr std::size_t header = 1024;  // more than Open MPI's, which its limit includes
+  int level = 0;
+  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return false;
+  const bool at_once =
+      has_setting("pml_ob1_priority") && bytes_of_setting("btl_tcp_eager_limit") >= static_cast<std::size_t>(bytes) + header;
+  MPI_T_finalize();
+  return at_once;
+#endif
 }
 
 std::string other_launcher() {

@@ -29,6 +29,9 @@ namespace {
 // whole large message.
 constexpr std::int64_t message_piece = std::int64_t{1} << 20;
 static_assert(Transport::longest_open_message <= message_piece, "what has no agreed size is one piece");
+// Over TCP, Open MPI asks the receiver before it sends longer messages. Between ranks that send to each other, the answer waits
+// behind the data that goes the same way, and meanwhile nothing goes the other way.
+constexpr std::int64_t message_piece_over_tcp = std::int64_t{60} << 10;
 // MPI counts are ints. This size also avoids the corner cases of implementations at 2 GiB.
 constexpr std::int64_t allreduce_piece = std::int64_t{1} << 30;
 constexpr std::int64_t fewest_in_flight = 4, most_in_flight = 16;
@@ -73,7 +76,7 @@ void announce_finalize() {
 /// What all ranks make together.
 struct Making {
   MPI_Comm copy = MPI_COMM_NULL;
-  int connections = 1;  // rank 0's
+  std::array<int, 2> told{};  // by rank 0
   char sent = 0;
   std::vector<char> received{};
   std::vector<MPI_Request> requests{MPI_REQUEST_NULL};
@@ -130,16 +133,22 @@ MPI_Comm copy_of(MPI_Comm comm, [[maybe_unused]] double timeout_seconds) {
   return copy;
 }
 
+/// How messages travel, alike on all ranks.
+struct Travel {
+  int connections = 1;
+  bool short_pieces = false;  ///< between nodes
+};
+
 /// Returns what rank 0 gives.
-int of_rank_0(int connections, MPI_Comm comm, double timeout_seconds) {
+Travel of_rank_0(const Travel& mine, MPI_Comm comm, double timeout_seconds) {
 #ifdef SMPI_H  // one connection is as fast as several, and none takes simulated time
-  return 1;
+  return {};
 #endif
   const auto making = std::make_shared<Making>();
-  making->connections = connections;
-  check(MPI_Ibcast(&making->connections, 1, MPI_INT, 0, comm, making->requests.data()), "MPI_Ibcast");
+  making->told = {mine.connections, mine.short_pieces ? 1 : 0};
+  check(MPI_Ibcast(making->told.data(), 2, MPI_INT, 0, comm, making->requests.data()), "MPI_Ibcast");
   finish(making, comm, timeout_seconds);
-  return making->connections;
+  return {making->told[0], making->told[1] != 0};
 }
 
 /// Sends a byte from every rank to every other. MPICH opens a connection in the first MPI_Isend, which then waits for the peer. If
@@ -173,8 +182,8 @@ std::vector<MPI_Comm> paths_over(MPI_Comm first, int connections, double timeout
 class MpiTransport final : public Transport, private SharedSegments, private NativeAllreduce, private LibraryLife {
  public:
   /// `paths`: communicators of the same ranks, which the pieces of a message take in turn. MPICH gives each connections of its own.
-  MpiTransport(std::vector<MPI_Comm> paths, int rank, int size)
-      : Transport(rank, size), comm_(paths.front()), paths_(std::move(paths)) {
+  MpiTransport(std::vector<MPI_Comm> paths, bool short_pieces, int rank, int size)
+      : Transport(rank, size), comm_(paths.front()), paths_(std::move(paths)), short_pieces_(short_pieces) {
     in_flight_ = std::clamp<std::int64_t>(2 * std::ssize(paths_), fewest_in_flight, most_in_flight);
     watch_forks();
     int found = 0;
@@ -226,15 +235,16 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
     MPI_Group_free(&all);
     check(code, "MPI_Comm_create_group");
-    return over(paths_over(made, static_cast<int>(paths_.size()), std::numeric_limits<double>::infinity()));
+    return over(paths_over(made, static_cast<int>(paths_.size()), std::numeric_limits<double>::infinity()), short_pieces_);
   }
+  void set_nodes(std::span<const int> node_of_rank) override { node_of_.assign(node_of_rank.begin(), node_of_rank.end()); }
   /// Makes the transport over `paths`, which it owns from now on.
-  static std::unique_ptr<Transport> over(std::vector<MPI_Comm> paths) {
+  static std::unique_ptr<Transport> over(std::vector<MPI_Comm> paths, bool short_pieces) {
     for (const MPI_Comm path : paths) MPI_Comm_set_errhandler(path, MPI_ERRORS_RETURN);
     int rank = 0, size = 0;
     MPI_Comm_rank(paths.front(), &rank);
     MPI_Comm_size(paths.front(), &size);
-    return std::make_unique<MpiTransport>(std::move(paths), rank, size);
+    return std::make_unique<MpiTransport>(std::move(paths), short_pieces, rank, size);
   }
   void push(int tag) override {
     for (std::size_t i = 0; i < backlog_.size();) {
@@ -279,7 +289,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     char* data = nullptr;
     int lane = 0;     // of an allreduce
     DataType type{};  // of an allreduce
-    std::int64_t piece_bytes = 1;
+    std::int64_t piece_bytes = 1, in_flight = 1;
     std::int64_t pieces = 0, posted = 0, done = 0;
     std::array<MPI_Request, most_in_flight> requests{};
   };
@@ -318,12 +328,17 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     lanes_.push_back(lane);
     return static_cast<int>(lanes_.size()) - 1;
   }
-  void post_send(int index, const void* data) override { begin(index, const_cast<void*>(data), message_piece); }
-  void post_receive(int index, void* data) override { begin(index, data, message_piece); }
+  void post_send(int index, const void* data) override { begin(index, const_cast<void*>(data), piece_of(slot(index))); }
+  void post_receive(int index, void* data) override { begin(index, data, piece_of(slot(index))); }
   void post_allreduce(int index, void* data, DataType type, int lane) override {
     message(index).lane = lane;
     message(index).type = type;
     begin(index, data, allreduce_piece);
+  }
+
+  [[nodiscard]] std::int64_t piece_of(const Slot& s) const {
+    const bool far = !node_of_.empty() && node_of_[static_cast<std::size_t>(s.peer)] != node_of_[static_cast<std::size_t>(rank())];
+    return short_pieces_ && far && !s.open ? message_piece_over_tcp : message_piece;
   }
 
   void begin(int index, void* data, std::int64_t piece_bytes) {
@@ -331,6 +346,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     Message& m = message(index);
     m.data = static_cast<char*>(data);
     m.piece_bytes = piece_bytes;
+    m.in_flight = piece_bytes < message_piece ? most_in_flight : in_flight_;
     m.pieces = std::max<std::int64_t>(1, (slot(index).bytes + piece_bytes - 1) / piece_bytes);
     m.posted = m.done = 0;
     const bool first = first_in_backlog(index) < 0;
@@ -343,7 +359,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
   void post_more(int index) {
     while (index >= 0) {
       Message& m = message(index);
-      while (m.posted < m.pieces && m.posted - m.done < in_flight_) post_piece(index, m);
+      while (m.posted < m.pieces && m.posted - m.done < m.in_flight) post_piece(index, m);
       if (m.posted < m.pieces) return;
       std::erase(backlog_, index);
       index = first_in_backlog(index);
@@ -434,7 +450,9 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
 
   MPI_Comm comm_;
   std::vector<MPI_Comm> paths_;                // comm_, and its duplicates if there are to be several connections
-  std::int64_t in_flight_ = fewest_in_flight;  // pieces of a message
+  bool short_pieces_;                          // between nodes
+  std::vector<int> node_of_;                   // by rank; empty as long as nodes are unknown
+  std::int64_t in_flight_ = fewest_in_flight;  // pieces of a message, unless they are short
   int notice_tag_ = 0;                         // larger than all tags of messages
   bool abandoned_ = false;
   int exceptions_ = std::uncaught_exceptions();  // the number when this was constructed
@@ -472,8 +490,9 @@ std::unique_ptr<Transport> make_mpi_transport(MPI_Comm comm, double timeout_seco
   const MPI_Comm copy = copy_of(comm, timeout_seconds);
   int size = 0;
   MPI_Comm_size(copy, &size);
-  connections = size > 1 ? of_rank_0(connections, copy, timeout_seconds) : 1;
-  return MpiTransport::over(paths_over(copy, connections, timeout_seconds));
+  Travel travel;
+  if (size > 1) travel = of_rank_0({connections, sends_at_once_over_tcp(message_piece_over_tcp)}, copy, timeout_seconds);
+  return MpiTransport::over(paths_over(copy, travel.connections, timeout_seconds), travel.short_pieces);
 }
 
 const TransportRow transport_mpi{.name = "mpi",
