@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "base/error.hpp"
 #include "base/give_way.hpp"
 
 namespace weir {
@@ -30,6 +31,7 @@ Request Transport::send(const void* data, std::int64_t bytes, int to, int tag) {
 }
 
 Request Transport::send_open(const void* data, std::int64_t bytes, int to, int tag) {
+  if (bytes > longest_open_message) fail(WEIR_ERR_INTERNAL, "an open message has {} bytes", bytes);
   const Request request = acquire({Kind::send, to, tag, bytes, true});
   post_send(request.slot, data);
   return request;

@@ -1,7 +1,7 @@
 // transport.hpp: nonblocking send and receive between ranks. Algorithms know nothing else of a network.
 //
-// Messages match by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error. Only if
-// the receiver allows it may a message be shorter; it must then contain its own size.
+// Messages match by (peer, tag), in the order posted. Sizes are agreed beforehand: a message of another size is an error. Only what
+// send_open() sends and receive_up_to() receives may be shorter; it must contain its own size.
 // No function here blocks. Once every slot has been used once, no function allocates. One thread at a time.
 #pragma once
 
@@ -66,7 +66,8 @@ class Transport {
   /// Gives the core to other threads, for a caller with nothing to do. Returns when something may have arrived, or after about half
   /// a millisecond. Takes longer if others keep the core.
   virtual void idle() noexcept;
-  /// Says on which node each rank runs. All ranks call it alike, after the same messages: it may change how later ones travel.
+  /// Says on which node each rank runs. It may change how later messages travel: all ranks call it alike, and between the same
+  /// messages.
   virtual void set_nodes(std::span<const int> /*node_of_rank*/) {}
   /// Advances all large messages under `tag`, not only the one that is tested.
   virtual void push(int /*tag*/) {}

@@ -26,6 +26,7 @@ struct Message {
   const void* data;
   std::atomic<bool>* taken;
   int delay;
+  bool open;
   int copied_by = -1;  ///< slot of the receive whose copy is under way
 };
 
@@ -228,7 +229,7 @@ class InprocTransport final : public Transport, private SharedSegments {
     ++sent_;
     auto& box = shared_.mailboxes[static_cast<std::size_t>(s.peer)];
     const std::scoped_lock lock(box.mutex);
-    box.messages.push_back({rank(), s.tag, s.bytes, data, &taken, delay});
+    box.messages.push_back({rank(), s.tag, s.bytes, data, &taken, delay, s.open});
     box.bell.ring();
   }
 
@@ -254,6 +255,7 @@ class InprocTransport final : public Transport, private SharedSegments {
       box.bell.ring();
       return false;
     }
+    if (s.open != message->open) fail(WEIR_ERR_INTERNAL, "tag {}: send_open() and receive_up_to() belong together", s.tag);
     if (!s.takes(message->bytes)) {
       fail(WEIR_ERR_TRANSPORT, "rank {} sent {} bytes under tag {} where {} were agreed", s.peer, message->bytes, s.tag, s.bytes);
     }

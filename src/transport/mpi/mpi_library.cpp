@@ -47,8 +47,8 @@ std::vector<std::string> loaded_library_versions() {
   return versions;
 }
 
-#ifndef SMPI_H  // SimGrid has no MPI_T
-/// Returns whether this MPI has a setting of this name; Open MPI has those of the components that it uses.
+#ifdef OPEN_MPI
+/// Returns whether Open MPI has a setting of this name. It has those of the parts that it has loaded and found usable.
 bool has_setting(const char* name) {
   int index = -1;
   return MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS;
@@ -68,6 +68,21 @@ std::size_t bytes_of_setting(const char* name) {
   MPI_T_cvar_handle_free(&handle);
   return read ? value : 0;
 }
+
+/// Returns the bytes up to which Open MPI sends a message over TCP at once, header included; 0 if it has another way to other
+/// nodes.
+std::size_t find_tcp_limit() {
+  int level = 0;
+  MPI_Query_thread(&level);  // Open MPI takes over whatever MPI_T is given
+  if (MPI_T_init_thread(level, &level) != MPI_SUCCESS) return 0;
+  constexpr std::array preferred = {"btl_openib_eager_limit", "btl_usnic_eager_limit", "btl_ugni_eager_limit"};
+  const bool tcp = has_setting("pml_ob1_priority") && std::none_of(preferred.begin(), preferred.end(), has_setting);
+  const std::size_t limit = tcp ? bytes_of_setting("btl_tcp_eager_limit") : 0;
+  MPI_T_finalize();
+  return limit;
+}
+#else
+std::size_t find_tcp_limit() { return 0; }
 #endif
 
 std::string_view library_of(std::string_view family) { return family == "MPICH" ? "libweir-mpich" : "libweir-openmpi"; }
@@ -123,18 +138,10 @@ void detail::check_mpi_library() {
   for (const std::string& version : loaded_library_versions()) refuse_other_family(version);
 }
 
-bool sends_at_once_over_tcp([[maybe_unused]] std::int64_t bytes) {
-#ifdef SMPI_H
-  return false;
-#else
-  constexpr std::size_t header = 1024;  // more than Open MPI's, which its limit includes
-  int level = 0;
-  if (MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return false;
-  const bool at_once =
-      has_setting("pml_ob1_priority") && bytes_of_setting("btl_tcp_eager_limit") >= static_cast<std::size_t>(bytes) + header;
-  MPI_T_finalize();
-  return at_once;
-#endif
+bool sends_at_once_over_tcp(std::int64_t bytes) {
+  constexpr std::size_t header = 1024;  // more than Open MPI's
+  static const std::size_t limit = find_tcp_limit();
+  return limit >= static_cast<std::size_t>(bytes) + header;
 }
 
 std::string other_launcher() {

@@ -19,8 +19,8 @@ using detail::mpi_library_version;
 /// Returns, for example, "Open MPI v4.1.4" or "MPICH Version: 4.0.2".
 [[nodiscard]] std::string mpi_library_name(std::string_view library_version);
 
-/// Returns true if MPI says that it sends messages of this size over TCP, and does not ask the receiver first. Open MPI does. MPI
-/// must be initialised.
+/// Returns true if MPI sends messages of this size to other nodes over TCP, without asking the receiver first, as far as it says.
+/// Only Open MPI says so. MPI must be initialised.
 [[nodiscard]] bool sends_at_once_over_tcp(std::int64_t bytes);
 
 /// Returns what is wrong if, as the environment says, the launcher of another MPI has started this process as one of several; else

@@ -34,7 +34,9 @@ static_assert(Transport::longest_open_message <= message_piece, "what has no agr
 constexpr std::int64_t message_piece_over_tcp = std::int64_t{60} << 10;
 // MPI counts are ints. This size also avoids the corner cases of implementations at 2 GiB.
 constexpr std::int64_t allreduce_piece = std::int64_t{1} << 30;
-constexpr std::int64_t fewest_in_flight = 4, most_in_flight = 16;
+constexpr std::int64_t fewest_in_flight = 4, most_in_flight = 16, in_flight_over_tcp = 64;
+// MPI keeps in its own memory what is sent at once and comes too early. So one piece in so many waits for its receiver.
+constexpr std::int64_t pieces_to_waiting_one = in_flight_over_tcp / 2;
 
 void check(int code, std::string_view what) {
   if (code == MPI_SUCCESS) return;
@@ -291,7 +293,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     DataType type{};  // of an allreduce
     std::int64_t piece_bytes = 1, in_flight = 1;
     std::int64_t pieces = 0, posted = 0, done = 0;
-    std::array<MPI_Request, most_in_flight> requests{};
+    std::array<MPI_Request, in_flight_over_tcp> requests{};
   };
 
   [[nodiscard]] std::string why_not_running() const override {
@@ -346,7 +348,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     Message& m = message(index);
     m.data = static_cast<char*>(data);
     m.piece_bytes = piece_bytes;
-    m.in_flight = piece_bytes < message_piece ? most_in_flight : in_flight_;
+    m.in_flight = piece_bytes < message_piece ? in_flight_over_tcp : in_flight_;
     m.pieces = std::max<std::int64_t>(1, (slot(index).bytes + piece_bytes - 1) / piece_bytes);
     m.posted = m.done = 0;
     const bool first = first_in_backlog(index) < 0;
@@ -370,9 +372,11 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     const Slot& s = slot(index);
     char* const data = m.data + m.posted * m.piece_bytes;
     const int bytes = static_cast<int>(std::min(m.piece_bytes, s.bytes - m.posted * m.piece_bytes));
-    MPI_Request* const request = &m.requests[static_cast<std::size_t>(m.posted % most_in_flight)];
+    MPI_Request* const request = &m.requests[static_cast<std::size_t>(m.posted % in_flight_over_tcp)];
     const MPI_Comm path = paths_[static_cast<std::size_t>(m.posted) % paths_.size()];
-    if (s.kind == Kind::send) {
+    if (s.kind == Kind::send && m.piece_bytes < message_piece && (m.posted + 1) % pieces_to_waiting_one == 0) {
+      check(MPI_Issend(data, bytes, MPI_BYTE, s.peer, s.tag, path, request), "MPI_Issend");
+    } else if (s.kind == Kind::send) {
       check(MPI_Isend(data, bytes, MPI_BYTE, s.peer, s.tag, path, request), "MPI_Isend");
     } else if (s.kind == Kind::receive) {
       check(MPI_Irecv(data, bytes, MPI_BYTE, s.peer, s.tag, path, request), "MPI_Irecv");
@@ -410,7 +414,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     while (m.done < m.posted) {
       int done = 0;
       MPI_Status status;
-      check(MPI_Test(&m.requests[static_cast<std::size_t>(m.done % most_in_flight)], &done, &status), "MPI_Test");
+      check(MPI_Test(&m.requests[static_cast<std::size_t>(m.done % in_flight_over_tcp)], &done, &status), "MPI_Test");
       if (!done) return;
       const Slot& s = slot(index);
       if (s.kind == Kind::receive) check_size(status, std::min(m.piece_bytes, s.bytes - m.done * m.piece_bytes), s);
@@ -434,7 +438,7 @@ class MpiTransport final : public Transport, private SharedSegments, private Nat
     if (slot(index).kind == Kind::allreduce) return;  // MPI can neither cancel nor free these
     Message& m = message(index);
     for (std::int64_t piece = m.done; piece < m.posted; ++piece) {
-      MPI_Request& request = m.requests[static_cast<std::size_t>(piece % most_in_flight)];
+      MPI_Request& request = m.requests[static_cast<std::size_t>(piece % in_flight_over_tcp)];
       if (request == MPI_REQUEST_NULL) continue;
       if (slot(index).kind == Kind::receive) MPI_Cancel(&request);
       MPI_Request_free(&request);
