@@ -112,6 +112,7 @@ EmbeddingState::EmbeddingState(std::shared_ptr<CommunicatorState> comm, const Em
   if (exchange_.path == GradientPath::allreduce) dense_.emplace(partition_, comm_->topology);
   statistics_.by_node = setup_.by_node;
   for (EmbeddingCall* call : {&prefetch_, &lookup_, &update_, &ids_arrival_}) call->run.on_gpu = config.memory == MemorySpace::cuda;
+  prefetch_.run.holds_at_once = false;  // it is for the next step: dense blocks may be needed before
   set_learning_rate(config.learning_rate);
 }
 

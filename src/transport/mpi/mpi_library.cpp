@@ -54,7 +54,7 @@ bool has_setting(const char* name) {
   return MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS;
 }
 
-/// Returns the value of a setting that counts bytes; 0 if there is none.
+/// Returns the value of a setting that counts bytes; 0 if there is no such setting.
 std::size_t bytes_of_setting(const char* name) {
   int index = -1, count = 0;
   MPI_T_cvar_handle handle{};
