@@ -5,8 +5,8 @@
 // the network drains for the urgent run. Three kinds of runs hold nobody back:
 // - A run that waits for a GPU or its turn there, or for ranks in shared memory. It does not use the network, and may wait for a
 //   run of lower priority.
-// - A run that is one of many started while the caller computes (Run::holds_at_once), until it receives a large message: its peers
-//   may not have started it yet.
+// - A run that is one of many started while the caller computes, or that brings ids for a later step (Run::holds_at_once), until it
+//   receives a large message: its peers may not have started it yet.
 // - A run that has not moved for a while. Its peers may be waiting for other runs, because priorities may differ between ranks, and
 //   ranks may start runs at different times.
 //
