@@ -35,7 +35,8 @@ constexpr std::int64_t message_piece_over_tcp = std::int64_t{60} << 10;
 // MPI counts are ints. This size also avoids the corner cases of implementations at 2 GiB.
 constexpr std::int64_t allreduce_piece = std::int64_t{1} << 30;
 constexpr std::int64_t fewest_in_flight = 4, most_in_flight = 16, in_flight_over_tcp = 64;
-// MPI keeps in its own memory what is sent at once and comes too early. So one piece in so many waits for its receiver.
+// A piece that is sent at once may arrive before its receive is posted. MPI keeps it in its own memory until then. To bound that,
+// one piece in so many waits for its receiver.
 constexpr std::int64_t pieces_to_waiting_one = in_flight_over_tcp / 2;
 
 void check(int code, std::string_view what) {
